@@ -1,0 +1,80 @@
+import type { Readable } from 'node:stream';
+import type { ProviderArchive } from '../address/archive.ts';
+import type { Hash, Sha256 } from '../address/hash.ts';
+import type { ProviderAddress } from '../address/provider.ts';
+import type { Version } from '../address/version.ts';
+
+/** Byte positions, both inclusive, as in a Range header. */
+export interface ByteRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** An archive that is wholly here and was verified. */
+export interface StoredArchive {
+  readonly archive: ProviderArchive;
+  /** Bytes. */
+  readonly size: number;
+  /** Of the whole file, as verified when it was stored. */
+  readonly sha256: Sha256;
+  /** Go's dirhash of the package, once computed. */
+  readonly h1: Hash | undefined;
+  readonly storedAt: Date;
+}
+
+/** What upstream published beside a version's archives, byte for byte. */
+export interface ReleaseFiles {
+  readonly shasums: Buffer;
+  readonly signature: Buffer | undefined;
+}
+
+/**
+ * Port: where archives rest. Present means verified: `find` and `list` speak only of archives that were committed
+ * with the right digest and still have the right size.
+ *
+ * @throws StorageFailed from every method when the disk (or bucket) fails.
+ */
+export interface ArchiveStore {
+  /** Costs no more than a look at the file; does not read it. */
+  find(archive: ProviderArchive): Promise<StoredArchive | undefined>;
+  /** Everything stored of one provider, in no particular order. */
+  list(provider: ProviderAddress): Promise<readonly StoredArchive[]>;
+  /** Every provider of which anything is stored. */
+  providers(): AsyncIterable<ProviderAddress>;
+  /** The stored bytes. An archive discarded meanwhile is still read to its end once opened. */
+  read(stored: StoredArchive, range?: ByteRange): Promise<Readable>;
+  /** Opens a place aside for an archive that is arriving. Nothing of it is visible to `find` before `commit`. */
+  receive(archive: ProviderArchive): Promise<IncomingArchive>;
+  /** Keeps SHA256SUMS and signature beside the version's archives. */
+  putRelease(provider: ProviderAddress, version: Version, files: ReleaseFiles): Promise<void>;
+  getRelease(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined>;
+  /** Remembers the computed package hash of a stored archive. */
+  putPackageHash(archive: ProviderArchive, h1: Hash): Promise<void>;
+  /** Computes the `h1:` of a stored archive, off the event loop. `undefined` when the file is no readable zip. */
+  computePackageHash(stored: StoredArchive): Promise<Hash | undefined>;
+  /** Reads the whole file and compares digests. `false` when it is damaged or gone. */
+  verify(stored: StoredArchive): Promise<boolean>;
+  /** Removes the archive and what is remembered of it. Absent is fine. */
+  discard(archive: ProviderArchive): Promise<void>;
+  /** For `/readyz`: rejects when nothing can be written. */
+  check(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** An archive that is being written, and can already be read as far as it has come. */
+export interface IncomingArchive {
+  /** Appends. Applies backpressure: await it. */
+  write(chunk: Uint8Array): Promise<void>;
+  /** Bytes appended so far are readable through this at any time, also after `commit`. `end` inclusive. */
+  openReader(): Promise<IncomingReader>;
+  /** Makes it durable and visible under its final name. The caller has verified `sha256` over exactly the bytes written. */
+  commit(sha256: Sha256): Promise<StoredArchive>;
+  /** Removes what was written. Harmless after `commit`. */
+  abort(): Promise<void>;
+}
+
+export interface IncomingReader {
+  /** Reads up to `buffer.length` bytes from `position`; resolves to the number read. */
+  read(buffer: Uint8Array, position: number): Promise<number>;
+  close(): Promise<void>;
+}

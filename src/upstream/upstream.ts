@@ -1,0 +1,17 @@
+import type { Hostname } from '../address/hostname.ts';
+
+export type SignaturePolicy = 'require' | 'verify' | 'ignore';
+
+/** One configured registry: how it is reached and what is trusted of it. */
+export interface Upstream {
+  readonly hostname: Hostname;
+  /** Bearer token for its discovery and registry API, read anew for each request (a token file may change). Never sent anywhere else. */
+  token(): Promise<string | undefined>;
+  /** PEM certificates trusted in addition to the public roots. */
+  readonly ca: string | undefined;
+  /** Client certificate and key, PEM. */
+  readonly clientCertificate: { readonly cert: string; readonly key: string } | undefined;
+  /** Lets it, and the archive hosts it names, be on loopback, link-local or private addresses. */
+  readonly privateNetwork: boolean;
+  readonly signatures: SignaturePolicy;
+}
