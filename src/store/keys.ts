@@ -1,0 +1,65 @@
+import type { ProviderArchive } from '../address/archive.ts';
+import type { Sha256 } from '../address/hash.ts';
+import type { Hostname } from '../address/hostname.ts';
+import type { ProviderAddress } from '../address/provider.ts';
+import type { Version } from '../address/version.ts';
+
+/**
+ * Every key and every path that Larder spells. Both take parsed addresses only: their parts can hold neither `/` nor
+ * `..`, so joining them is safe, and one address has one spelling, so two addresses never share a place.
+ */
+
+/** Raised when the shape of what rests under the keys changes: older entries are then no longer looked at. */
+const METADATA_VERSION = 'v1';
+
+/** Keys in the metadata store. Hostnames are in comparison form; versions keep their case. */
+export const metadataKeys = {
+  /** What service discovery of a host said. */
+  discovery: (hostname: Hostname): string => `${METADATA_VERSION}:discovery:${hostname}`,
+  /** The versions that a registry lists for a provider. */
+  providerVersions: (provider: ProviderAddress): string => `${METADATA_VERSION}:versions:${provider}`,
+  /** Platforms, checksums and hashes of one version of a provider. */
+  providerPackages: (provider: ProviderAddress, version: Version): string =>
+    `${METADATA_VERSION}:packages:${provider}/${version}`,
+  /** The registry's answer to "find a provider package". */
+  packageDocument: ({ provider, version, platform }: ProviderArchive): string =>
+    `${METADATA_VERSION}:document:${provider}/${version}/${platform}`,
+  /** The `h1:` of the archive with this digest. */
+  packageHash: (sha256: Sha256): string => `${METADATA_VERSION}:h1:${sha256}`,
+};
+
+/**
+ * Paths relative to the data directory, with `/` between their parts.
+ *
+ * Below `providers/` this is the packed layout that OpenTofu and Terraform read as a `filesystem_mirror`, and with the
+ * JSON files also a static network mirror:
+ *
+ *     providers/HOSTNAME/NAMESPACE/TYPE/index.json
+ *                                       VERSION.json
+ *                                       terraform-provider-TYPE_VERSION_OS_ARCH.zip
+ *                                       terraform-provider-TYPE_VERSION_SHA256SUMS
+ *                                       terraform-provider-TYPE_VERSION_SHA256SUMS.sig
+ *
+ * HOSTNAME is the display form with its `:PORT`, as the clients look for it. No version can be called `index`, and
+ * neither versions nor platforms hold an underscore, so the names within one directory are all different.
+ */
+export const paths = {
+  /** Root of the packed layout. */
+  providers: 'providers',
+  /** Files that are still arriving. On the same file system as `providers`, so that they can be renamed into it. */
+  partial: 'partial',
+  /** The embedded metadata store. */
+  metadata: 'metadata',
+  /** Larder's own certificates and keys. */
+  tls: 'tls',
+
+  /** Directory of everything stored of one provider. */
+  provider: (provider: ProviderAddress): string =>
+    `providers/${provider.hostname.display}/${provider.namespace}/${provider.type}`,
+  index: (provider: ProviderAddress): string => `${paths.provider(provider)}/index.json`,
+  version: (provider: ProviderAddress, version: Version): string => `${paths.provider(provider)}/${version}.json`,
+  archive: (archive: ProviderArchive): string => `${paths.provider(archive.provider)}/${archive.filename}`,
+  shasums: (provider: ProviderAddress, version: Version): string =>
+    `${paths.provider(provider)}/terraform-provider-${provider.type}_${version}_SHA256SUMS`,
+  signature: (provider: ProviderAddress, version: Version): string => `${paths.shasums(provider, version)}.sig`,
+};
