@@ -1,0 +1,297 @@
+import { createHash, createHmac, randomBytes } from 'node:crypto';
+import { fileReply } from './archive-reply.ts';
+import { type ByteSource, MemoryBytes } from './byte-source.ts';
+import type { CertificateAuthority } from './certificates.ts';
+import { json, reply } from './faults.ts';
+import { type Call, type Fault, Origin, type Reply, type ScriptedFault } from './origin.ts';
+import { type ProviderOptions, type PublishedPackage, type PublishedVersion, publish } from './published-provider.ts';
+import type { Matcher, RequestLog } from './request-log.ts';
+
+export interface RegistryOptions {
+  /** Further names in the certificates. */
+  readonly hostNames?: readonly string[];
+  /** Of each answer of the registry itself and of the archive host. */
+  readonly latencyMs?: number;
+  /** The process's shared throwaway authority unless given. */
+  readonly authority?: CertificateAuthority;
+}
+
+/**
+ * A provider registry as the internet has them, on loopback: discovery, versions, download documents, and a second
+ * origin for the files, as GitHub releases are. Real TLS, real zips, real signatures; everything can be made to fail.
+ */
+export class UpstreamRegistry {
+  /** Where the files lie. It must never see credentials: `releases.requests.withCredentials()`. */
+  readonly releases: Origin;
+  readonly #api: Origin;
+  readonly #versions: PublishedVersion[] = [];
+  /** What discovery answers. */
+  services: Record<string, unknown> = { 'providers.v1': '/v1/providers/' };
+  /** Added to versions lists. */
+  warnings: readonly string[] | null = null;
+  #token: string | undefined;
+  #links: SignedLinks | undefined;
+
+  private constructor(api: Origin, releases: Origin) {
+    this.#api = api;
+    this.releases = releases;
+  }
+
+  static async start(options: RegistryOptions = {}): Promise<UpstreamRegistry> {
+    // The two origins and the registry know each other; handlers run only once all three are there.
+    const self: { registry?: UpstreamRegistry } = {};
+    const origin = (answer: (registry: UpstreamRegistry, call: Call) => Reply) =>
+      Origin.start((call) => (self.registry ? answer(self.registry, call) : reply(503, '')), {
+        names: options.hostNames ?? [],
+        ...(options.authority ? { authority: options.authority } : {}),
+      });
+    const api = await origin((registry, call) => registry.#answer(call));
+    const releases = await origin((registry, call) => registry.#answerFile(call));
+    const registry = new UpstreamRegistry(api, releases);
+    registry.latencyMs = options.latencyMs ?? 0;
+    self.registry = registry;
+    return registry;
+  }
+
+  /** `localhost:PORT`: its name in provider addresses and in Larder's list of upstreams. */
+  get hostname(): string {
+    return this.#api.hostname;
+  }
+
+  get url(): string {
+    return this.#api.url;
+  }
+
+  get port(): number {
+    return this.#api.port;
+  }
+
+  /** PEM certificate of the authority behind both origins. */
+  get ca(): string {
+    return this.#api.ca;
+  }
+
+  /** Requests to the registry itself; those for files are in `releases.requests`. */
+  get requests(): RequestLog {
+    return this.#api.requests;
+  }
+
+  /** Of both origins, milliseconds. */
+  set latencyMs(milliseconds: number) {
+    this.#api.latencyMs = milliseconds;
+    this.releases.latencyMs = milliseconds;
+  }
+
+  /** Publishes a version; replaces it if it was there. */
+  async addProvider(options: ProviderOptions): Promise<PublishedVersion> {
+    const published = await publish(options);
+    this.removeVersion(published);
+    this.#versions.push(published);
+    return published;
+  }
+
+  removeVersion({ namespace, type, version }: { namespace: string; type: string; version: string }): void {
+    this.#remove((entry) => entry.namespace === namespace && entry.type === type && entry.version === version);
+  }
+
+  removeProvider({ namespace, type }: { namespace: string; type: string }): void {
+    this.#remove((entry) => entry.namespace === namespace && entry.type === type);
+  }
+
+  /** Scripts the registry's behaviour; `releases.on` does so for the files. */
+  on(matcher: Matcher, fault: Fault, options: { times?: number } = {}): ScriptedFault {
+    return this.#api.on(matcher, fault, options);
+  }
+
+  /** Removes every scripted fault, of both origins. */
+  heal(): void {
+    this.#api.heal();
+    this.releases.heal();
+  }
+
+  /** The registry answers 401 without this bearer token, discovery included. Files stay open to all. */
+  requireToken(token: string | undefined): void {
+    this.#token = token;
+  }
+
+  /** Download URLs carry a signature in the query from now on and end after `lifetimeMs` by `now`. */
+  signLinks(options: { lifetimeMs?: number; now?: () => number } = {}): void {
+    this.#links = new SignedLinks(options.lifetimeMs ?? 300_000, options.now ?? Date.now);
+  }
+
+  /** Every link handed out so far answers 403; new ones work. */
+  expireLinks(): void {
+    if (this.#links === undefined) throw new Error('call signLinks() first');
+    this.#links.expireAll();
+  }
+
+  /** The internet goes away: connections refused, open ones broken, on both origins. */
+  async stop(): Promise<void> {
+    await Promise.all([this.#api.stop(), this.releases.stop()]);
+  }
+
+  /** The internet comes back, on the same ports. */
+  async restart(): Promise<void> {
+    await Promise.all([this.#api.restart(), this.releases.restart()]);
+  }
+
+  /** New connections are refused, downloads under way go on. */
+  async stopAccepting(): Promise<void> {
+    await Promise.all([this.#api.stopAccepting(), this.releases.stopAccepting()]);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  #remove(unwanted: (entry: PublishedVersion) => boolean): void {
+    const kept = this.#versions.filter((entry) => !unwanted(entry));
+    this.#versions.splice(0, this.#versions.length, ...kept);
+  }
+
+  #answer(call: Call): Reply {
+    const path = call.path.replace(/\?.*$/, '');
+    // Files of providers with relative URLs. No credentials are asked for: clients send none for files.
+    if (path.startsWith('/files/')) return this.#answerFile({ ...call, path: call.path.slice('/files'.length) });
+    if (this.#token !== undefined && call.headers.authorization !== `Bearer ${this.#token}`) {
+      return { ...json({ errors: ['unauthorized'] }), status: 401 };
+    }
+    if (path === '/.well-known/terraform.json') return json(this.services);
+
+    const [, namespace, type, rest = ''] = /^\/v1\/providers\/([^/]+)\/([^/]+)\/(.+)$/.exec(path) ?? [];
+    const versions = this.#versions.filter((entry) => entry.namespace === namespace && entry.type === type);
+    if (versions.length === 0) return notFound();
+    if (rest === 'versions') return json(versionsDocument(versions, this.warnings));
+
+    const [, spelling, os, arch] = /^([^/]+)\/download\/([^/]+)\/([^/]+)$/.exec(rest) ?? [];
+    const version = versions.find(({ published }) => published === decodeURIComponent(spelling ?? ''));
+    const found = version?.packages.get(`${os}_${arch}`);
+    return version && found ? json(this.#downloadDocument(version, found)) : notFound();
+  }
+
+  #downloadDocument(version: PublishedVersion, { platform, filename, sha256 }: PublishedPackage): unknown {
+    const [os, arch] = platform.split('_');
+    // From /v1/providers/NS/TYPE/VERSION/download/OS/ARCH up to the root is seven steps.
+    const base = version.relativeUrls ? '../../../../../../../files' : this.releases.url;
+    const link = (file: string) => {
+      const path = `${releasePath(version)}/${file}`;
+      return `${base}${path}${this.#links ? this.#links.query(path) : ''}`;
+    };
+    return {
+      protocols: version.protocols,
+      os,
+      arch,
+      filename,
+      download_url: link(filename),
+      shasum: sha256,
+      ...(version.namesShasums
+        ? {
+            shasums_url: link(version.shasumsFilename),
+            shasums_signature_url: link(`${version.shasumsFilename}.sig`),
+          }
+        : {}),
+      signing_keys: {
+        gpg_public_keys: version.keys.map((key) => ({ key_id: key.primaryKeyId, ascii_armor: key.armored })),
+      },
+      ...(version.withPackages ? { packages: packagesDocument(version) } : {}),
+    };
+  }
+
+  #answerFile(call: Call): Reply {
+    const [path = '', query = ''] = call.path.split('?');
+    for (const version of this.#versions) {
+      const directory = `${releasePath(version)}/`;
+      if (!path.startsWith(directory)) continue;
+      const file = this.#file(version, decodeURIComponent(path.slice(directory.length)));
+      if (file === undefined) continue;
+      if (this.#links && !this.#links.accepts(path, query)) return linkExpired();
+      return fileReply(call, file.bytes, `"${file.etag}"`);
+    }
+    return notFound();
+  }
+
+  #file(version: PublishedVersion, name: string): { bytes: ByteSource; etag: string } | undefined {
+    if (name === version.shasumsFilename) return memoryFile(version.shasums);
+    if (name === `${version.shasumsFilename}.sig`) return memoryFile(version.signature);
+    for (const { filename, bytes, sha256 } of version.packages.values()) {
+      if (filename === name && bytes !== undefined) return { bytes, etag: sha256 };
+    }
+    return undefined;
+  }
+}
+
+function memoryFile(bytes: Buffer): { bytes: ByteSource; etag: string } {
+  return { bytes: new MemoryBytes(bytes), etag: createHash('sha256').update(bytes).digest('hex') };
+}
+
+/** Links as S3 signs them, in so far as a client can tell. */
+class SignedLinks {
+  readonly #lifetimeMs: number;
+  readonly #now: () => number;
+  #secret = randomBytes(16);
+
+  constructor(lifetimeMs: number, now: () => number) {
+    this.#lifetimeMs = lifetimeMs;
+    this.#now = now;
+  }
+
+  query(path: string): string {
+    const issued = this.#now();
+    return `?X-Amz-Date=${issued}&X-Amz-Expires=${this.#lifetimeMs / 1000}&X-Amz-Signature=${this.#sign(path, issued)}`;
+  }
+
+  accepts(path: string, query: string): boolean {
+    const parameters = new URLSearchParams(query);
+    const issued = Number(parameters.get('X-Amz-Date'));
+    return parameters.get('X-Amz-Signature') === this.#sign(path, issued) && this.#now() <= issued + this.#lifetimeMs;
+  }
+
+  expireAll(): void {
+    this.#secret = randomBytes(16);
+  }
+
+  #sign(path: string, issued: number): string {
+    return createHmac('sha256', this.#secret).update(`${path} ${issued}`).digest('hex');
+  }
+}
+
+function releasePath({ namespace, type, published }: PublishedVersion): string {
+  return `/${namespace}/terraform-provider-${type}/releases/download/${encodeURIComponent(published)}`;
+}
+
+function versionsDocument(versions: readonly PublishedVersion[], warnings: readonly string[] | null): unknown {
+  return {
+    versions: versions.map(({ published, protocols, packages }) => ({
+      version: published,
+      protocols,
+      platforms: [...packages.keys()].map((platform) => {
+        const [os, arch] = platform.split('_');
+        return { os, arch };
+      }),
+    })),
+    warnings,
+  };
+}
+
+function packagesDocument({ packages }: PublishedVersion): unknown {
+  return Object.fromEntries(
+    [...packages.values()].map(({ platform, zh, h1, size }) => [
+      platform,
+      { hashes: h1 === undefined ? [zh] : [zh, h1], package_size: size },
+    ]),
+  );
+}
+
+function notFound(): Reply {
+  return { ...json({ errors: ['Not Found'] }), status: 404 };
+}
+
+function linkExpired(): Reply {
+  return reply(
+    403,
+    '<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>',
+    {
+      'content-type': 'application/xml',
+    },
+  );
+}
