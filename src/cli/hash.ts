@@ -1,0 +1,43 @@
+import { createReadStream } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { pipeline } from 'node:stream/promises';
+import type { Command } from 'commander';
+import { parseSha256, zipHash } from '../address/hash.ts';
+import { StorageFailed } from '../errors.ts';
+import { PackageHasher } from '../store/package-hash.ts';
+
+/** `larder hash FILE…`: what a lock file would say of these archives. */
+export function addHash(program: Command): void {
+  program
+    .command('hash')
+    .description('print the h1: and zh: hashes of provider archives, as lock files hold them')
+    .argument('<file...>', 'provider archives (zip)')
+    .option('--json', 'one JSON object a file')
+    .action(async (files: string[], { json = false }: { json?: boolean }) => {
+      const hasher = new PackageHasher();
+      try {
+        for (const file of files) {
+          const zh = zipHash(await digestOf(file));
+          const outcome = await hasher.hash(file);
+          const h1 = 'hash' in outcome ? outcome.hash : undefined;
+          if ('reason' in outcome) {
+            console.error(`larder: ${file} has no h1: ${outcome.reason}`);
+            process.exitCode = 1;
+          }
+          console.log(json ? JSON.stringify({ file, h1, zh }) : [h1, zh].filter(Boolean).join('\n'));
+        }
+      } finally {
+        await hasher.close();
+      }
+    });
+}
+
+async function digestOf(file: string) {
+  const digest = createHash('sha256');
+  try {
+    await pipeline(createReadStream(file), digest);
+  } catch (error) {
+    throw new StorageFailed(`reading ${file}`, error);
+  }
+  return parseSha256(digest.digest('hex'));
+}

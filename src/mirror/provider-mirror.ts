@@ -1,0 +1,254 @@
+import { ProviderArchive } from '../address/archive.ts';
+import { type Hash, type Sha256, zipHash } from '../address/hash.ts';
+import type { ProviderAddress } from '../address/provider.ts';
+import { Version } from '../address/version.ts';
+import type { ArchiveCache } from '../cache/archive-cache.ts';
+import type { MetadataRead } from '../cache/metadata-cache.ts';
+import type { ArchiveSource, OpenedSource, ReadableArchive } from '../cache/readable-archive.ts';
+import { hasCode, IntegrityMismatch, NotFound, UpstreamUnreachable } from '../errors.ts';
+import type { Logger } from '../logger.ts';
+import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
+import type { ProviderRegistry } from '../upstream/provider-registry.ts';
+import type { PackageDocument } from '../upstream/registry-answers.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import type { PackageHashes } from './package-hashes.ts';
+import type { Policy } from './policy.ts';
+import type { ProviderMetadata } from './provider-metadata.ts';
+import type { ReleasePackage } from './release.ts';
+
+/** A client waits for the answer to its HEAD; without a length it goes on to its GET all the same. */
+const LENGTH_DEADLINE_MS = 2_000;
+
+const SEALED = 'is not asked: this mirror is sealed';
+
+/** Said with an answer that upstream could not confirm. */
+export interface StaleNote {
+  /** Since upstream last confirmed it; 0 when the answer is made of what is stored alone. */
+  readonly ageSeconds: number;
+  /** Why upstream could not be asked, fit for clients to see. */
+  readonly reason: string;
+}
+
+export interface VersionList {
+  readonly versions: readonly Version[];
+  readonly stale?: StaleNote;
+}
+
+export interface PackageList {
+  readonly archives: readonly { readonly archive: ProviderArchive; readonly hashes: readonly Hash[] }[];
+  readonly stale?: StaleNote;
+}
+
+/** What is known of an archive without pulling it. */
+export interface ArchiveDescription {
+  /** Bytes; `undefined` when upstream does not tell. */
+  readonly size: number | undefined;
+  readonly sha256: Sha256 | undefined;
+  /** `undefined` while it is not stored. */
+  readonly storedAt: Date | undefined;
+}
+
+/**
+ * The provider mirror: what upstream has, united with what is stored.
+ *
+ * Lists come from upstream's metadata, through the metadata cache. When upstream is in trouble they are made of what
+ * is stored, and only when nothing is stored does the trouble reach the client. Archives come from the store, and from
+ * upstream when absent.
+ */
+export class ProviderMirror {
+  readonly #policy: Policy;
+  readonly #metadata: ProviderMetadata;
+  readonly #registry: ProviderRegistry;
+  readonly #archives: ArchiveCache;
+  readonly #store: ArchiveStore;
+  readonly #hashes: PackageHashes;
+  readonly #isSealed: () => boolean;
+  readonly #logger: Logger;
+  readonly #now: () => number;
+
+  constructor(deps: {
+    policy: Policy;
+    metadata: ProviderMetadata;
+    registry: ProviderRegistry;
+    archives: ArchiveCache;
+    store: ArchiveStore;
+    hashes: PackageHashes;
+    isSealed: () => boolean;
+    logger: Logger;
+    now?: () => number;
+  }) {
+    this.#policy = deps.policy;
+    this.#metadata = deps.metadata;
+    this.#registry = deps.registry;
+    this.#archives = deps.archives;
+    this.#store = deps.store;
+    this.#hashes = deps.hashes;
+    this.#isSealed = deps.isSealed;
+    this.#logger = deps.logger;
+    this.#now = deps.now ?? Date.now;
+  }
+
+  /**
+   * Every version that upstream lists or that is stored, newest first.
+   * @throws NotFound when upstream does not know the provider and nothing of it is stored
+   * @throws UpstreamUnreachable, UpstreamRefused, UpstreamInvalid when upstream is in trouble and nothing is stored
+   */
+  async listVersions(provider: ProviderAddress): Promise<VersionList> {
+    const upstream = this.#policy.admit(provider);
+    const stored = (await this.#store.list(provider)).map(({ archive }) => archive.version);
+    const { answer, stale } = await this.#ask(
+      upstream,
+      () => this.#metadata.versions(upstream, provider),
+      stored.length > 0,
+    );
+    const versions = new Map<string, Version>();
+    for (const version of [...(answer?.versions.map((entry) => entry.version) ?? []), ...stored]) {
+      versions.set(version.toString(), version);
+    }
+    return { versions: [...versions.values()].sort((a, b) => Version.compare(b, a)), ...stale };
+  }
+
+  /**
+   * Every platform of a version with its hashes. No archive is fetched for it. A version that nobody has is an empty
+   * list: the clients take anything else as fatal, even when they have another source for it.
+   * @throws UpstreamUnreachable, UpstreamRefused, UpstreamInvalid, IntegrityMismatch when nothing of it is stored
+   */
+  async listPackages(provider: ProviderAddress, version: Version): Promise<PackageList> {
+    const upstream = this.#policy.admit(provider);
+    const stored = await this.#storedOf(provider, version);
+    const { answer, stale } = await this.#ask(
+      upstream,
+      () => this.#metadata.release(upstream, provider, version),
+      stored.size > 0,
+    ).catch(nobodyHasIt);
+
+    const archives = [...stored.values()].map((kept) => {
+      const told = answer?.packages.get(kept.archive.platform.toString());
+      if (told && told.sha256 !== kept.sha256) this.#reportDrift(kept, told.sha256);
+      this.#hashes.request(kept);
+      return { archive: kept.archive, hashes: hashesOf(kept.sha256, kept.h1 ?? sameArchive(kept, told)?.h1) };
+    });
+    for (const { platform, sha256, h1 } of answer?.packages.values() ?? []) {
+      if (stored.has(platform.toString())) continue;
+      archives.push({ archive: new ProviderArchive(provider, version, platform), hashes: hashesOf(sha256, h1) });
+    }
+    archives.sort((a, b) => (a.archive.filename < b.archive.filename ? -1 : 1));
+    return { archives, ...stale };
+  }
+
+  /**
+   * The archive, from the store or while it arrives from upstream; one download serves everybody who asks meanwhile.
+   * @throws NotFound when upstream has no such archive
+   * @throws UpstreamUnreachable, UpstreamRefused, UpstreamInvalid, IntegrityMismatch, StorageFailed
+   */
+  async openArchive(archive: ProviderArchive): Promise<ReadableArchive> {
+    const upstream = this.#policy.admit(archive.provider);
+    return this.#archives.read(archive, () => this.#source(upstream, archive));
+  }
+
+  /** What a client wants to know before it downloads. Asks upstream for the length at most; pulls nothing. */
+  async describeArchive(archive: ProviderArchive): Promise<ArchiveDescription> {
+    const upstream = this.#policy.admit(archive.provider);
+    const here = await this.#archives.find(archive);
+    if (here) return here;
+    const told = await this.#released(upstream, archive);
+    const known = { sha256: told.sha256, storedAt: undefined };
+    if (told.size !== undefined) return { ...known, size: told.size };
+    const document = await this.#metadata.document(upstream, archive);
+    const signal = AbortSignal.timeout(LENGTH_DEADLINE_MS);
+    return { ...known, size: await this.#registry.archiveLength(upstream, document, signal) };
+  }
+
+  /** Upstream's answer, or none when it is in trouble and what is stored can stand in for it. */
+  async #ask<T>(
+    upstream: Upstream,
+    read: () => Promise<MetadataRead<T>>,
+    haveStored: boolean,
+  ): Promise<{ answer?: T; stale?: { stale: StaleNote } }> {
+    try {
+      // Remembered lists name what is not here: a sealed mirror offers only what it can give.
+      if (this.#isSealed()) throw new UpstreamUnreachable(upstream.hostname.toString(), 'sealed', SEALED);
+      const { value, fetchedAt, stale } = await read();
+      if (!stale) return { answer: value };
+      const ageSeconds = Math.max(0, Math.round((this.#now() - fetchedAt) / 1000));
+      return { answer: value, stale: { stale: { ageSeconds, reason: stale.reason.message } } };
+    } catch (error) {
+      if (!haveStored || !(error instanceof Error)) throw error;
+      if (hasCode(error, 'NOT_FOUND') || this.#isSealed()) return {};
+      this.#logger.warn('answered from what is stored', { upstream: upstream.hostname.toString(), error });
+      return { stale: { stale: { ageSeconds: 0, reason: error.message } } };
+    }
+  }
+
+  async #storedOf(provider: ProviderAddress, version: Version): Promise<Map<string, StoredArchive>> {
+    const all = await this.#store.list(provider);
+    const ofVersion = all.filter(({ archive }) => archive.version.toString() === version.toString());
+    return new Map(ofVersion.map((stored) => [stored.archive.platform.toString(), stored]));
+  }
+
+  async #released(upstream: Upstream, archive: ProviderArchive): Promise<ReleasePackage> {
+    const { value } = await this.#metadata.release(upstream, archive.provider, archive.version);
+    const told = value.packages.get(archive.platform.toString());
+    if (told) return told;
+    throw new NotFound(`${upstream.hostname} has no ${archive.filename}`, {
+      hint: `it has this version for: ${[...value.packages.keys()].sort().join(', ') || 'no platform'}`,
+    });
+  }
+
+  async #source(upstream: Upstream, archive: ProviderArchive): Promise<ArchiveSource> {
+    const { value } = await this.#metadata.release(upstream, archive.provider, archive.version);
+    const { sha256, size } = await this.#released(upstream, archive);
+    let document = await this.#currentDocument(upstream, archive, sha256);
+    const open = (offset: number, signal: AbortSignal): Promise<OpenedSource> =>
+      this.#registry.openArchive(upstream, document, offset, signal);
+    return {
+      sha256,
+      size,
+      release: value.files,
+      open: async (offset, signal) => {
+        try {
+          return await open(offset, signal);
+        } catch (error) {
+          // Download addresses expire; a new one is asked for once before the file host's word is taken for it.
+          if (!hasCode(error, 'UPSTREAM_REFUSED') && !hasCode(error, 'NOT_FOUND')) throw error;
+          document = await this.#currentDocument(upstream, archive, sha256, true);
+          return open(offset, signal);
+        }
+      },
+    };
+  }
+
+  async #currentDocument(
+    upstream: Upstream,
+    archive: ProviderArchive,
+    sha256: Sha256,
+    renew = false,
+  ): Promise<PackageDocument> {
+    const document = await this.#metadata.document(upstream, archive, renew);
+    if (document.sha256 === sha256) return document;
+    throw new IntegrityMismatch(
+      `${upstream.hostname} contradicts itself about ${archive.filename}: SHA256SUMS says ${sha256}, the package document ${document.sha256}`,
+    );
+  }
+
+  #reportDrift(kept: StoredArchive, now: Sha256): void {
+    this.#logger.warn('upstream now publishes other bytes under the same version; what was verified first is kept', {
+      archive: kept.archive.toString(),
+      kept: kept.sha256,
+      published: now,
+    });
+  }
+}
+
+function nobodyHasIt(error: unknown): { answer?: undefined; stale?: undefined } {
+  if (hasCode(error, 'NOT_FOUND')) return {};
+  throw error;
+}
+
+function hashesOf(sha256: Sha256, h1: Hash | undefined): Hash[] {
+  return h1 ? [h1, zipHash(sha256)] : [zipHash(sha256)];
+}
+
+function sameArchive(kept: StoredArchive, told: ReleasePackage | undefined): ReleasePackage | undefined {
+  return told?.sha256 === kept.sha256 ? told : undefined;
+}

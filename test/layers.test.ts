@@ -1,0 +1,49 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+
+const source = path.join(import.meta.dirname, '..', 'src');
+
+/** Which parts each part may know of. Whoever is not named here is a root and may see everything. */
+const arrows: Record<string, readonly string[]> = {
+  'errors.ts': [],
+  'logger.ts': [],
+  address: ['errors.ts'],
+  store: ['address', 'errors.ts', 'logger.ts'],
+  cache: ['store', 'address', 'errors.ts', 'logger.ts'],
+  upstream: ['address', 'errors.ts', 'logger.ts'],
+  mirror: ['cache', 'store', 'upstream', 'address', 'errors.ts', 'logger.ts'],
+  http: ['mirror', 'cache', 'store', 'address', 'errors.ts', 'logger.ts'],
+};
+
+const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+
+function partOf(file: string): string {
+  return file.split(path.sep)[0] ?? file;
+}
+
+function importsOf(file: string): string[] {
+  const text = readFileSync(path.join(source, file), 'utf8');
+  return [...text.matchAll(/from '(\.[^']+)'/g)].map(([, target]) =>
+    path.relative(source, path.resolve(source, path.dirname(file), target ?? '')),
+  );
+}
+
+describe('imports point one way', () => {
+  it.each(files.filter((file) => arrows[partOf(file)]))('%s knows only what its layer may know', (file) => {
+    const allowed = [partOf(file), ...(arrows[partOf(file)] ?? [])];
+    expect(importsOf(file).filter((target) => !allowed.includes(partOf(target)))).toEqual([]);
+  });
+
+  it('only the configuration reads the environment', () => {
+    const readers = files.filter((file) => readFileSync(path.join(source, file), 'utf8').includes('process.env'));
+    expect(readers.filter((file) => !file.startsWith('cli') && partOf(file) !== 'config.ts')).toEqual([]);
+  });
+
+  it('a cache knows the ports of the stores, never an implementation', () => {
+    const ports = ['archive-store.ts', 'metadata-store.ts', 'keys.ts'].map((file) => path.join('store', file));
+    const caches = files.filter((file) => partOf(file) === 'cache');
+    const known = caches.flatMap(importsOf).filter((target) => partOf(target) === 'store');
+    expect(known.filter((target) => !ports.includes(target))).toEqual([]);
+  });
+});
