@@ -3,16 +3,23 @@ import { Platform } from './platform.ts';
 import type { ProviderAddress } from './provider.ts';
 import { Version } from './version.ts';
 
+/** In bytes. File systems allow 255; the rest is for the marks of files that are still being written. */
+const MAX_FILENAME_LENGTH = 220;
+
 /** One provider package: a provider, a version and a platform. Its archive has one canonical file name. */
 export class ProviderArchive {
   readonly provider: ProviderAddress;
   readonly version: Version;
   readonly platform: Platform;
 
+  /** @throws InvalidAddress when type and version together make a name that no file can have. */
   constructor(provider: ProviderAddress, version: Version, platform: Platform) {
     this.provider = provider;
     this.version = version;
     this.platform = platform;
+    if (Buffer.byteLength(this.filename) > MAX_FILENAME_LENGTH) {
+      throw new InvalidAddress('archive file name', this.filename, `it is longer than ${MAX_FILENAME_LENGTH} bytes`);
+    }
   }
 
   /**

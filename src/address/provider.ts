@@ -2,7 +2,9 @@ import { domainToASCII, domainToUnicode } from 'node:url';
 import { InvalidAddress } from '../errors.ts';
 import { Hostname } from './hostname.ts';
 
+/** In bytes of UTF-8: the parts become directory and file names. */
 const MAX_PART_LENGTH = 128;
+const PART = /^[\p{L}\p{M}\p{N}](?:[\p{L}\p{M}\p{N}-]*[\p{L}\p{M}\p{N}])?$/u;
 
 /** A provider's source address, `HOSTNAME/NAMESPACE/TYPE`, normalised as OpenTofu does: one provider, one spelling. */
 export class ProviderAddress {
@@ -36,14 +38,19 @@ export class ProviderAddress {
 function parsePart(what: string, given: string): string {
   const invalid = (why: string) => new InvalidAddress(what, given, why);
   if (given === '') throw invalid('it is empty');
-  if (given.length > MAX_PART_LENGTH) throw invalid(`it is longer than ${MAX_PART_LENGTH} characters`);
+  if (Buffer.byteLength(given) > MAX_PART_LENGTH) throw invalid(`it is longer than ${MAX_PART_LENGTH} bytes`);
   if (given.includes('--') && !/^xn--/i.test(given)) throw invalid('two dashes in a row are not allowed');
-  if (!/^[\p{L}\p{M}\p{N}](?:[\p{L}\p{M}\p{N}-]*[\p{L}\p{M}\p{N}])?$/u.test(given)) {
+  if (!PART.test(given)) {
     throw invalid('only letters, digits and dashes are allowed, and no dash at the beginning or end');
   }
   // All-digit names would be read as IPv4 addresses by the domain functions; they need no folding.
   if (/^[a-z0-9-]+$/i.test(given) && !/^xn--/i.test(given)) return given.toLowerCase();
   const ascii = domainToASCII(given);
   if (!ascii || ascii.includes('.')) throw invalid('it breaks the rules for internationalised names');
-  return domainToUnicode(ascii);
+  const unicode = domainToUnicode(ascii);
+  // The mapping expands some characters (`½` becomes `1⁄2`, `ﷺ` eighteen letters): the rules hold for what comes out.
+  if (!PART.test(unicode) || unicode.includes('--') || Buffer.byteLength(unicode) > MAX_PART_LENGTH) {
+    throw invalid('it breaks the rules for internationalised names');
+  }
+  return unicode;
 }

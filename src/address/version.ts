@@ -1,7 +1,8 @@
 import semver from 'semver';
 import { InvalidAddress } from '../errors.ts';
 
-const MAX_VERSION_LENGTH = 256;
+/** In characters. A version is part of file names, which may have 255 bytes in all. */
+const MAX_VERSION_LENGTH = 128;
 const IDENTIFIERS = '[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*';
 const CANONICAL = new RegExp(
   `^(0|[1-9]\\d*)\\.(0|[1-9]\\d*)\\.(0|[1-9]\\d*)(?:-(${IDENTIFIERS}))?(?:\\+(${IDENTIFIERS}))?$`,
@@ -48,7 +49,8 @@ export class Version {
 
   static #of(text: string): Version | undefined {
     if (text.length > MAX_VERSION_LENGTH) return undefined;
-    const parsed = semver.parse(text);
+    // Loose, because the clients allow leading zeros in pre-releases (`1.0.0-rc.01`); the patterns above allow no other liberty.
+    const parsed = semver.parse(text, { loose: true });
     return parsed ? new Version(text, parsed) : undefined;
   }
 
@@ -56,9 +58,29 @@ export class Version {
     return this.#semver.prerelease.length > 0;
   }
 
-  /** Precedence by semver 2.0, build metadata last, so that sorting is total and stable. */
+  /** Build metadata, as in `1.0.0+BUILD`. */
+  get build(): string | undefined {
+    return this.#semver.build.length > 0 ? this.#semver.build.join('.') : undefined;
+  }
+
+  /** Total order: precedence by semver 2.0, then build metadata, then spelling. Zero means equal in every character. */
   static compare(a: Version, b: Version): number {
-    return semver.compareBuild(a.#semver, b.#semver);
+    return (
+      Version.comparePrecedence(a, b) ||
+      a.#semver.compareBuild(b.#semver) ||
+      (a.#text < b.#text ? -1 : Number(a.#text > b.#text))
+    );
+  }
+
+  /** Precedence by semver 2.0, where build metadata has no weight: `1.0.0+a` and `1.0.0+b` are the same. */
+  static comparePrecedence(a: Version, b: Version): number {
+    return a.#semver.compare(b.#semver);
+  }
+
+  /** The first version of the next major or minor line, without pre-release and build: what `~>` stops short of. */
+  next(line: 'major' | 'minor'): Version | undefined {
+    const { major, minor } = this.#semver;
+    return Version.#of(line === 'major' ? `${major + 1}.0.0` : `${major}.${minor + 1}.0`);
   }
 
   toString(): string {
