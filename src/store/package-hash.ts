@@ -1,0 +1,113 @@
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import pLimit from 'p-limit';
+import { type Hash, parseHash } from '../address/hash.ts';
+import type { HashOutcome } from './package-hash-worker.ts';
+
+/** The `h1:` of a package, or why it has none. */
+export type PackageHash = { readonly hash: Hash } | { readonly reason: string };
+
+/** Far beyond what the largest package takes (a few seconds); what runs longer is hostile or hangs on its disk. */
+const FILE_TIME_LIMIT_MS = 5 * 60_000;
+/** A zip may not eat the process's memory: its entries are held in memory until the end. */
+const WORKER_HEAP_MIB = 512;
+
+/**
+ * Computes package hashes in worker threads, which keeps requests fast meanwhile and keeps a hostile zip from taking
+ * the process down. Threads are kept for the next file and do not keep the process alive.
+ */
+export class PackageHasher {
+  readonly #limit: ReturnType<typeof pLimit>;
+  readonly #timeLimitMs: number;
+  readonly #idle = new Set<Worker>();
+  readonly #busy = new Set<Worker>();
+  #closed = false;
+
+  /** `concurrency` counts files hashed at once; each takes about one processor. */
+  constructor({ concurrency = 1, timeLimitMs = FILE_TIME_LIMIT_MS } = {}) {
+    this.#limit = pLimit(concurrency);
+    this.#timeLimitMs = timeLimitMs;
+  }
+
+  /** Resolves in every case: a file that cannot be hashed has a `reason`, fit for a log. */
+  async hash(path: string): Promise<PackageHash> {
+    return this.#limit(async () => {
+      if (this.#closed) return { reason: 'Larder is shutting down' };
+      const worker = this.#take();
+      try {
+        return await this.#ask(worker, path);
+      } finally {
+        this.#release(worker);
+      }
+    });
+  }
+
+  /** Ends the threads; files still being hashed have a `reason` then. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#idle, ...this.#busy].map((worker) => worker.terminate()));
+  }
+
+  #take(): Worker {
+    const [idle] = this.#idle;
+    const worker = idle ?? this.#start();
+    this.#idle.delete(worker);
+    this.#busy.add(worker);
+    worker.ref();
+    return worker;
+  }
+
+  #start(): Worker {
+    const worker = startWorker();
+    worker.on('exit', () => {
+      this.#idle.delete(worker);
+      this.#busy.delete(worker);
+    });
+    // Without a listener, a thread that dies would take the process with it. Whoever waits hears of it by `exit`.
+    worker.on('error', () => {});
+    return worker;
+  }
+
+  #release(worker: Worker): void {
+    if (!this.#busy.delete(worker)) return;
+    worker.unref();
+    this.#idle.add(worker);
+  }
+
+  async #ask(worker: Worker, path: string): Promise<PackageHash> {
+    let timer: NodeJS.Timeout | undefined;
+    let failure: Error | undefined;
+    const outcome = await new Promise<HashOutcome>((resolve) => {
+      const onError = (error: Error) => {
+        failure = error;
+      };
+      const onExit = () => resolve({ reason: failure?.message ?? 'the thread that was hashing it ended' });
+      worker.once('error', onError).once('exit', onExit);
+      worker.once('message', (message: HashOutcome) => {
+        worker.off('error', onError).off('exit', onExit);
+        resolve(message);
+      });
+      timer = setTimeout(() => {
+        failure = new Error(`it took longer than ${this.#timeLimitMs / 1000} s`);
+        void worker.terminate();
+      }, this.#timeLimitMs);
+      worker.postMessage(path);
+    });
+    clearTimeout(timer);
+    return 'hash' in outcome ? { hash: parseHash(outcome.hash) } : outcome;
+  }
+}
+
+function startWorker(): Worker {
+  const resourceLimits = { maxOldGenerationSizeMb: WORKER_HEAP_MIB };
+  if (!import.meta.url.endsWith('.ts')) {
+    return new Worker(new URL('./package-hash-worker.js', import.meta.url), { resourceLimits });
+  }
+  // Run from the sources (tests, development), the thread has to learn to read TypeScript first.
+  const tsxPackage = pathToFileURL(createRequire(import.meta.url).resolve('tsx/package.json'));
+  const tsx = new URL('./dist/esm/api/index.mjs', tsxPackage).href;
+  const program = new URL('./package-hash-worker.ts', import.meta.url).href;
+  const bootstrap = `import { register } from '${tsx}'; register(); await import('${program}');`;
+  return new Worker(new URL(`data:text/javascript,${encodeURIComponent(bootstrap)}`), { resourceLimits, execArgv: [] });
+}
