@@ -90,8 +90,8 @@ export function trickle(bytesPerSecond: number): Fault {
       for await (const chunk of original.body) {
         for (let at = 0; at < chunk.length; at += piece) {
           const part = chunk.subarray(at, at + piece);
-          yield part;
           await wait((part.length / bytesPerSecond) * 1000, undefined, { signal: call.gone });
+          yield part;
         }
       }
     })(),

@@ -1,14 +1,26 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { directCliConfig, runClient, workspace } from './client.ts';
+import { HttpClient } from './http.ts';
+import { largeProviderZip, smallProviderZip } from './provider-zip.ts';
 import { describeWith } from './requirements.ts';
 import { SigningKey } from './signing-key.ts';
 import { UpstreamRegistry } from './upstream-registry.ts';
 
+const WIDGET = { namespace: 'acme', type: 'widget', version: '1.2.3' } as const;
+const DOCUMENT = '/v1/providers/acme/widget/1.2.3/download/linux/amd64';
 let registry: UpstreamRegistry;
+let client: HttpClient;
 beforeEach(async () => {
   registry = await UpstreamRegistry.start();
+  client = new HttpClient({ ca: registry.ca });
 });
-afterEach(() => registry.stop());
+afterEach(async () => {
+  await client.close();
+  await registry.stop();
+});
 
 describeWith(['terraform'], 'the real client, straight to the scripted registry', () => {
   async function init(providers: Parameters<typeof workspace>[0]['providers'], cliConfig = directCliConfig(registry)) {
@@ -24,9 +36,7 @@ describeWith(['terraform'], 'the real client, straight to the scripted registry'
 
   test('installs a provider and locks the digests of all platforms: zips, checksums and signature are real', async () => {
     const { packages } = await registry.addProvider({
-      namespace: 'acme',
-      type: 'widget',
-      version: '1.2.3',
+      ...WIDGET,
       platforms: ['linux_amd64', 'linux_arm64', 'darwin_arm64'],
     });
 
@@ -47,7 +57,7 @@ describeWith(['terraform'], 'the real client, straight to the scripted registry'
     ['expired key', { expired: true }],
   ] as const)('accepts signatures of: %s', async (_name, options) => {
     const sign = await SigningKey.generate(options);
-    await registry.addProvider({ namespace: 'acme', type: 'widget', version: '1.2.3', sign });
+    await registry.addProvider({ ...WIDGET, sign });
 
     const { code, output } = await init({ widget: { source: `${registry.hostname}/acme/widget` } });
 
@@ -56,7 +66,7 @@ describeWith(['terraform'], 'the real client, straight to the scripted registry'
 
   test('refuses a signature of a key that the registry does not name: it does check them', async () => {
     const [sign, other] = await Promise.all([SigningKey.shared(), SigningKey.generate({ type: 'ed25519' })]);
-    await registry.addProvider({ namespace: 'acme', type: 'widget', version: '1.2.3', sign, publishedKeys: [other] });
+    await registry.addProvider({ ...WIDGET, sign, publishedKeys: [other] });
 
     const { code, output } = await init({ widget: { source: `${registry.hostname}/acme/widget` } });
 
@@ -65,10 +75,8 @@ describeWith(['terraform'], 'the real client, straight to the scripted registry'
   });
 
   test('knows the registry by another name, follows relative URLs and unpacks a large package', async () => {
-    await registry.addProvider({
-      namespace: 'acme',
-      type: 'widget',
-      version: '1.2.3',
+    const { packages } = await registry.addProvider({
+      ...WIDGET,
       sizeBytes: 3_000_000,
       relativeUrls: true,
     });
@@ -80,6 +88,116 @@ describeWith(['terraform'], 'the real client, straight to the scripted registry'
 
     expect(code, output).toBe(0);
     expect(lockFile).toContain('registry.example.test/acme/widget');
+    expect(lockFile).toContain(`"${packages.get('linux_amd64')?.h1}"`);
     expect(registry.requests.count('GET', /^\/files\/.*\.zip$/)).toBe(1);
+  });
+});
+
+describe('the scripted registry', () => {
+  const get = (path: string, headers: Record<string, string> = {}) => client.get(registry.url + path, { headers });
+
+  test('lists versions as they were published, and forgets them when told', async () => {
+    await registry.addProvider({ ...WIDGET, published: 'v1.2.3', protocols: ['6.0'] });
+    await registry.addProvider({ ...WIDGET, version: '1.3.0' });
+    expect((await get('/v1/providers/acme/widget/versions')).json()).toEqual({
+      versions: [
+        { version: 'v1.2.3', protocols: ['6.0'], platforms: [{ os: 'linux', arch: 'amd64' }] },
+        { version: '1.3.0', protocols: ['5.0'], platforms: [{ os: 'linux', arch: 'amd64' }] },
+      ],
+      warnings: null,
+    });
+    expect((await get(DOCUMENT)).status).toBe(404);
+    expect((await get(DOCUMENT.replace('1.2.3', 'v1.2.3'))).status).toBe(200);
+
+    registry.removeVersion({ ...WIDGET });
+    expect((await get('/v1/providers/acme/widget/versions')).json().versions).toHaveLength(1);
+    registry.removeProvider(WIDGET);
+    expect((await get('/v1/providers/acme/widget/versions')).status).toBe(404);
+  });
+
+  test('asks for a token where one is required, and not for files', async () => {
+    await registry.addProvider(WIDGET);
+    registry.requireToken('s3cret');
+    expect((await get('/.well-known/terraform.json')).status).toBe(401);
+    expect((await get(DOCUMENT, { authorization: 'Bearer wrong' })).status).toBe(401);
+    const document = (await get(DOCUMENT, { authorization: 'Bearer s3cret' })).json();
+    expect((await client.get(document.download_url)).status).toBe(200);
+  });
+
+  test('signs links that run out by its clock, or all at once', async () => {
+    let now = 1_000_000;
+    await registry.addProvider(WIDGET);
+    registry.signLinks({ lifetimeMs: 60_000, now: () => now });
+    const link = async (): Promise<string> => (await get(DOCUMENT)).json().download_url;
+    const status = async (url: string) => (await client.get(url)).status;
+
+    const first = await link();
+    expect(first).toMatch(/\?X-Amz-Date=\d+&X-Amz-Expires=60&X-Amz-Signature=[0-9a-f]{64}$/);
+    expect(await status(first)).toBe(200);
+    expect(await status(first.replace(/\?.*/, ''))).toBe(403);
+    now += 60_001;
+    expect(await status(first)).toBe(403);
+    const second = await link();
+    expect(await status(second)).toBe(200);
+    registry.expireLinks();
+    expect(await status(second)).toBe(403);
+    expect(await status(await link())).toBe(200);
+  });
+
+  test('gives hashes and sizes of all platforms, known without bytes where bytes are not wanted', async () => {
+    const platforms = ['linux_amd64', 'windows_amd64'];
+    const real = await registry.addProvider({ ...WIDGET, platforms, withPackages: true });
+    expect((await get(DOCUMENT)).json().packages).toEqual(
+      Object.fromEntries(
+        [...real.packages.values()].map(({ platform, zh, h1, size }) => [
+          platform,
+          { hashes: [zh, h1], package_size: size },
+        ]),
+      ),
+    );
+    await registry.addProvider({ ...WIDGET, digestsOnly: true, sizeBytes: 200_000_000 });
+    const document = (await get(DOCUMENT)).json();
+    const sums = await client.get(document.shasums_url);
+    expect(sums.text()).toBe(`${document.shasum}  ${document.filename}\n`);
+    expect((await client.get(document.download_url)).status).toBe(404);
+  });
+
+  test('goes away and comes back, with everything it had', async () => {
+    await registry.addProvider(WIDGET);
+    await registry.stop();
+    await expect(get(DOCUMENT)).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    await registry.restart();
+    expect((await get(DOCUMENT)).status).toBe(200);
+  });
+});
+
+describe('packages', () => {
+  const about = { type: 'widget', version: '1.2.3', platform: 'linux_amd64' };
+
+  test('are the same for the same address and differ between platforms', async () => {
+    const [one, again, other] = await Promise.all([
+      smallProviderZip(about),
+      smallProviderZip(about),
+      smallProviderZip({ ...about, platform: 'linux_arm64' }),
+    ]);
+    expect(again.sha256).toBe(one.sha256);
+    expect(other.sha256).not.toBe(one.sha256);
+    expect((await smallProviderZip({ ...about, directoryEntries: true })).h1).not.toBe(one.h1);
+  });
+
+  test('have exactly the size wanted, and give the same bytes from any position', async () => {
+    const { bytes, sha256 } = await largeProviderZip({ ...about, sizeBytes: 1_000_003 });
+    const whole = await buffer(Readable.from(bytes.read(0, bytes.size)));
+    expect(whole).toHaveLength(1_000_003);
+    expect(createHash('sha256').update(whole).digest('hex')).toBe(sha256);
+    for (const [start, end] of [
+      [0, 40],
+      [77, 300_001],
+      [262_144, 262_145],
+      [999_950, 1_000_003],
+    ] as const) {
+      const part = await buffer(Readable.from(bytes.read(start, end)));
+      expect(part.equals(whole.subarray(start, end)), `${start}-${end}`).toBe(true);
+    }
   });
 });
