@@ -1,0 +1,247 @@
+import { spawn } from 'node:child_process';
+import { mkdir, rename, stat } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { crc32 } from 'node:zlib';
+import { Keyv, type KeyvStoreAdapter } from 'keyv';
+import { open, type RootDatabase } from 'lmdb';
+import { StorageFailed } from '../errors.ts';
+import type { Logger } from '../logger.ts';
+import { KeyvMetadataStore } from './keyv-metadata-store.ts';
+import type { MetadataStore } from './metadata-store.ts';
+
+const FILENAME = 'metadata.mdb';
+const NAMESPACE = 'larder';
+/** Everything here is a memory look-up or a write to the page cache: more means that the disk is in trouble. */
+const TIME_LIMIT_MS = 1_000;
+const PRUNE_INTERVAL_MS = 60 * 60 * 1000;
+/** Entries looked at before the event loop gets its turn. */
+const PRUNE_BATCH = 100;
+/** Enough to read a few gigabytes. */
+const EXAMINATION_LIMIT_MS = 30_000;
+
+/**
+ * Metadata in a file of its own, for a process without Redis. Several processes may share it.
+ *
+ * A file that turns out damaged is moved aside and a new one begun: what it held can be fetched again.
+ *
+ * @throws StorageFailed when the directory cannot be written.
+ */
+export async function openEmbeddedMetadata(directory: string, deps: { logger: Logger }): Promise<MetadataStore> {
+  const file = join(directory, FILENAME);
+  try {
+    await mkdir(directory, { recursive: true });
+    if ((await examine(file)) === 'damaged') {
+      const aside = `${file}.damaged`; // one is kept, so that they cannot pile up
+      await rename(file, aside);
+      deps.logger.warn('the metadata file is damaged: it was moved aside and a new one begun', { movedTo: aside });
+    }
+    const keyv = new Keyv({
+      store: new EmbeddedKeyvStorage(file),
+      namespace: NAMESPACE,
+      useKeyPrefix: false,
+    });
+    return new KeyvMetadataStore({ keyv, timeLimitMs: TIME_LIMIT_MS });
+  } catch (error) {
+    throw new StorageFailed('opening the metadata file', error);
+  }
+}
+
+/**
+ * Keyv storage in an LMDB file.
+ *
+ * Writes are synchronous and leave flushing to the operating system: 30 µs each. The asynchronous writes of lmdb-js
+ * answer a full disk with unhandled rejections and then a corrupted heap; the synchronous ones throw, and work again
+ * once there is room. A killed process loses nothing. A power cut may tear pages, hence the checksum in every record
+ * and the examination at start.
+ */
+export class EmbeddedKeyvStorage implements KeyvStoreAdapter {
+  readonly opts = { dialect: 'lmdb', url: '' };
+  namespace: string | undefined;
+  readonly #db: RootDatabase<string, string>;
+  readonly #pruning: NodeJS.Timeout;
+  #closed = false;
+
+  constructor(file: string, options: { pruneIntervalMs?: number } = {}) {
+    this.#db = open<string, string>({
+      path: file,
+      noSubdir: true,
+      encoding: 'string',
+      noSync: true,
+      overlappingSync: false,
+    });
+    this.#pruning = setInterval(() => {
+      // Leftovers of an interrupted round wait for the next one.
+      this.prune().catch(() => {});
+    }, options.pruneIntervalMs ?? PRUNE_INTERVAL_MS);
+    this.#pruning.unref();
+  }
+
+  /** Keyv forwards storage events; there are none. */
+  on(): this {
+    return this;
+  }
+
+  async get<Value>(key: string): Promise<Value | undefined> {
+    const found = this.#read(this.#prefixed(key));
+    return found as Value | undefined;
+  }
+
+  async has(key: string): Promise<boolean> {
+    return this.#read(this.#prefixed(key)) !== undefined;
+  }
+
+  async set(key: string, value: string, ttl?: number): Promise<void> {
+    const place = this.#prefixed(key);
+    const expires = ttl ? Date.now() + ttl : undefined;
+    this.#opened().putSync(place, writeRecord(place, value, expires));
+  }
+
+  async delete(key: string): Promise<boolean> {
+    return this.#opened().removeSync(this.#prefixed(key));
+  }
+
+  async deleteMany(keys: string[]): Promise<boolean> {
+    const removed = await Promise.all(keys.map((key) => this.delete(key)));
+    return removed.some((one) => one);
+  }
+
+  /** Removes the entries of this namespace only. */
+  async clear(): Promise<void> {
+    await this.#sweep(this.#range(this.namespace), () => true);
+  }
+
+  async *iterator<Value>(namespace?: string): AsyncGenerator<[string, Value], void> {
+    const range = this.#range(namespace);
+    const prefix = namespace === undefined ? 0 : namespace.length + SEPARATOR.length;
+    for await (const place of this.#places(range)) {
+      const value = this.#read(place);
+      if (value !== undefined) yield [place.slice(prefix), value as Value];
+    }
+  }
+
+  /** Removes what has expired or is damaged, of all namespaces, a few entries at a time. */
+  async prune(): Promise<void> {
+    const now = Date.now();
+    await this.#sweep({}, (record, place) => {
+      const read = readRecord(place, record);
+      return read === undefined || read.expires <= now;
+    });
+  }
+
+  async disconnect(): Promise<void> {
+    if (this.#closed) return;
+    // Before anything else: used after closing, lmdb-js throws where nobody can catch it.
+    this.#closed = true;
+    clearInterval(this.#pruning);
+    await this.#db.close();
+  }
+
+  #opened(): RootDatabase<string, string> {
+    if (this.#closed) throw new Error('the metadata file is closed');
+    return this.#db;
+  }
+
+  #prefixed(key: string): string {
+    return this.namespace === undefined ? key : `${this.namespace}${SEPARATOR}${key}`;
+  }
+
+  #read(place: string): string | undefined {
+    const record = this.#opened().get(place);
+    const read = record === undefined ? undefined : readRecord(place, record);
+    return read && read.expires > Date.now() ? read.value : undefined;
+  }
+
+  #range(namespace: string | undefined): { start?: string; end?: string } {
+    if (namespace === undefined) return {};
+    const start = `${namespace}${SEPARATOR}`;
+    return { start, end: `${start}\u{10FFFF}` };
+  }
+
+  /** Keys in order, read in batches: no read transaction is held open between them. */
+  async *#places(range: { start?: string; end?: string }): AsyncGenerator<string> {
+    let after: { start?: string; exclusiveStart?: boolean } = {};
+    for (;;) {
+      if (this.#closed) return;
+      const batch = [...this.#db.getKeys({ ...range, ...after, limit: PRUNE_BATCH })];
+      yield* batch;
+      const last = batch.at(-1);
+      if (last === undefined || batch.length < PRUNE_BATCH) return;
+      after = { start: last, exclusiveStart: true };
+      await nextTurn();
+    }
+  }
+
+  async #sweep(
+    range: { start?: string; end?: string },
+    isUnwanted: (record: string, place: string) => boolean,
+  ): Promise<void> {
+    for await (const place of this.#places(range)) {
+      if (this.#closed) return;
+      const record = this.#db.get(place);
+      if (record !== undefined && isUnwanted(record, place)) this.#db.removeSync(place);
+    }
+  }
+}
+
+const SEPARATOR = '::';
+
+/** `CHECKSUM EXPIRES\nVALUE`. The checksum covers the key too, so that a record that strayed is not taken for another. */
+function writeRecord(place: string, value: string, expires: number | undefined): string {
+  const rest = `${expires ?? 'never'}\n${value}`;
+  return `${checksum(place, rest)} ${rest}`;
+}
+
+function readRecord(place: string, record: string): { value: string; expires: number } | undefined {
+  const space = record.indexOf(' ');
+  const rest = record.slice(space + 1);
+  if (space === -1 || record.slice(0, space) !== checksum(place, rest)) return undefined;
+  const line = rest.indexOf('\n');
+  const expires = rest.slice(0, line);
+  return { value: rest.slice(line + 1), expires: expires === 'never' ? Number.POSITIVE_INFINITY : Number(expires) };
+}
+
+function checksum(place: string, rest: string): string {
+  return crc32(rest, crc32(place)).toString(16);
+}
+
+/** Reads every page and writes one entry. Whatever a damaged file does to a process, it does to this one. */
+const EXAMINATION = `
+  const { open } = require(process.argv[1]);
+  try {
+    const db = open({ path: process.argv[2], noSubdir: true, encoding: 'string', noSync: true, overlappingSync: false });
+    for (const { value } of db.getRange({ snapshot: false })) value.length;
+    db.putSync('examined', '');
+    db.removeSync('examined');
+    process.exit(0);
+  } catch (error) {
+    // LMDB's own codes are negative; the operating system's are not about the file's contents.
+    process.exit(error.code > 0 ? 0 : 1);
+  }`;
+
+/**
+ * LMDB maps its file into memory and trusts it: a damaged one ends the process by a signal, at start or at any read.
+ * So a process made for it opens the file first.
+ */
+async function examine(file: string): Promise<'usable' | 'damaged'> {
+  const found = await stat(file).catch(() => undefined);
+  if (found === undefined) return 'usable';
+  if (!found.isFile()) return 'damaged';
+  const lmdb = createRequire(import.meta.url).resolve('lmdb');
+  const child = spawn(process.execPath, ['--eval', EXAMINATION, lmdb, file], { stdio: 'ignore' });
+  return new Promise((resolve) => {
+    let timedOut = false;
+    const timer = setTimeout(() => {
+      timedOut = true;
+      child.kill('SIGKILL');
+    }, EXAMINATION_LIMIT_MS);
+    const settle = (verdict: 'usable' | 'damaged') => {
+      clearTimeout(timer);
+      resolve(verdict);
+    };
+    // Too slow to tell, or no process to be had: nothing speaks against the file.
+    child.once('error', () => settle('usable'));
+    child.once('exit', (code, signal) => settle(timedOut || (code === 0 && signal === null) ? 'usable' : 'damaged'));
+  });
+}

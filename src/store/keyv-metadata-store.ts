@@ -1,0 +1,94 @@
+import type { Keyv } from 'keyv';
+import { StorageFailed } from '../errors.ts';
+import type { MetadataEntry, MetadataStore } from './metadata-store.ts';
+
+/** Keyv hands the time to live to its storage, and not every storage takes `Infinity` or fractions. */
+const MAX_TTL_MS = 10 * 365 * 24 * 60 * 60 * 1000;
+
+/** Never written: asking for it shows whether the storage answers. */
+const CHECK_KEY = 'check';
+
+/**
+ * Metadata in any Keyv. Adds what Keyv leaves open: a time limit for every operation, failures that are failures
+ * (by default Keyv reports a broken storage as a miss), and damaged or foreign values that are misses (by default
+ * Keyv throws at them).
+ */
+export class KeyvMetadataStore implements MetadataStore {
+  readonly #keyv: Keyv;
+  readonly #timeLimitMs: number;
+  #closed = false;
+
+  /** `keyv` is this store's own from now on: its error handling and its deserializer are set, and `close` disconnects it. */
+  constructor(deps: { keyv: Keyv; timeLimitMs: number }) {
+    this.#keyv = deps.keyv;
+    this.#timeLimitMs = deps.timeLimitMs;
+    this.#keyv.throwOnErrors = true;
+    // Failures reach whoever asked. Emitted as well, they would end the process for want of a listener.
+    this.#keyv.opts.emitErrors = false;
+    this.#keyv.deserialize = parseOrNothing as Keyv['deserialize'];
+  }
+
+  /** @throws StorageFailed when the storage fails or does not answer in time. */
+  async get(key: string): Promise<MetadataEntry | undefined> {
+    const stored = await this.#limited('read', () => this.#keyv.get<unknown>(key));
+    return isEntry(stored) ? stored : undefined;
+  }
+
+  /** @throws StorageFailed when the entry was not taken, or may not have been. */
+  async put(key: string, { value, fetchedAt }: MetadataEntry, keepForMs: number): Promise<void> {
+    const ttl = Math.ceil(Math.min(Math.max(keepForMs, 1), MAX_TTL_MS));
+    const taken = await this.#limited('write', () => this.#keyv.set(key, { value, fetchedAt }, ttl));
+    if (!taken) throw new StorageFailed('metadata write', new Error('the storage did not take the entry'));
+  }
+
+  /** @throws StorageFailed when the entry may still be there. */
+  async delete(key: string): Promise<void> {
+    await this.#limited('delete', () => this.#keyv.delete(key));
+  }
+
+  /** @throws StorageFailed when the storage fails or does not answer in time. */
+  async check(): Promise<void> {
+    await this.#limited('check', () => this.#keyv.get(CHECK_KEY));
+  }
+
+  /** Lets go of the storage. Operations after this reject instead of opening it again. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#withinLimit(this.#keyv.disconnect());
+  }
+
+  async #limited<T>(operation: string, run: () => Promise<T>): Promise<T> {
+    try {
+      if (this.#closed) throw new Error('the store is closed');
+      return await this.#withinLimit(run());
+    } catch (error) {
+      throw new StorageFailed(`metadata ${operation}`, error);
+    }
+  }
+
+  async #withinLimit<T>(operation: Promise<T>): Promise<T> {
+    let timer: NodeJS.Timeout | undefined;
+    const limit = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`no answer within ${this.#timeLimitMs} ms`)), this.#timeLimitMs);
+    });
+    try {
+      return await Promise.race([operation, limit]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+function parseOrNothing(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isEntry(stored: unknown): stored is MetadataEntry {
+  if (typeof stored !== 'object' || stored === null || !('value' in stored)) return false;
+  return Number.isFinite((stored as { fetchedAt?: unknown }).fetchedAt);
+}
