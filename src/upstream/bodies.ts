@@ -1,0 +1,101 @@
+import { PassThrough, type Readable } from 'node:stream';
+import { promisify } from 'node:util';
+import { brotliDecompress, gunzip, inflate } from 'node:zlib';
+import { UpstreamInvalid } from '../errors.ts';
+import { type Headers, transportFailure } from './failures.ts';
+
+const decoders: Readonly<Record<string, (bytes: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>>> = {
+  gzip: promisify(gunzip),
+  'x-gzip': promisify(gunzip),
+  deflate: promisify(inflate),
+  br: promisify(brotliDecompress),
+};
+
+/** Encodings that leave the bytes as they are; the last one is a leftover of uploads to S3. */
+const PLAIN_ENCODINGS: ReadonlySet<string> = new Set(['', 'identity', 'aws-chunked']);
+
+/** Beyond this, a new connection is cheaper. */
+const MAX_DRAINED_BYTES = 64 * 1024;
+
+export function contentLength(headers: Headers): number | undefined {
+  const text = headers['content-length'];
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+}
+
+export function isPlain(headers: Headers): boolean {
+  return PLAIN_ENCODINGS.has(encodingOf(headers));
+}
+
+/**
+ * Reads a small answer whole. Compressed ones (asked for or not) are unpacked, within the same limit.
+ * @throws UpstreamInvalid beyond `maxBytes`, or when it cannot be unpacked; the stream's own errors otherwise
+ */
+export async function readWhole(body: Readable, headers: Headers, url: URL, maxBytes: number): Promise<Buffer> {
+  const tooLarge = () => new UpstreamInvalid(url.host, `answered with more than ${maxBytes} bytes for ${url.pathname}`);
+  if ((contentLength(headers) ?? 0) > maxBytes) {
+    discard(body);
+    throw tooLarge();
+  }
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > maxBytes) {
+      discard(body);
+      throw tooLarge();
+    }
+    chunks.push(chunk);
+  }
+  const bytes = Buffer.concat(chunks);
+  if (isPlain(headers)) return bytes;
+
+  const encoding = encodingOf(headers);
+  const decode = decoders[encoding];
+  if (!decode) throw new UpstreamInvalid(url.host, `answered in the encoding ${encoding}, which it was not asked for`);
+  try {
+    return await decode(bytes, { maxOutputLength: maxBytes });
+  } catch (cause) {
+    if ((cause as { code?: unknown }).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge();
+    throw new UpstreamInvalid(url.host, `answered with damaged ${encoding} data for ${url.pathname}`, { cause });
+  }
+}
+
+/** Throws a body away: nobody will look at it, or at how it ends. */
+export function discard(body: Readable): void {
+  body.on('error', () => {});
+  body.destroy();
+}
+
+/** Reads the little that is left of an answer nobody wants, so that its connection can be used again. Not waited for. */
+export function drain(body: { dump(options: { limit: number }): Promise<void> }): void {
+  body.dump({ limit: MAX_DRAINED_BYTES }).catch(() => {});
+}
+
+/** Hands on a body whose failures are told in the words of the domain. Destroying it ends the request. */
+export function translated(body: Readable, url: URL, signal: AbortSignal): Readable {
+  const outer = new TranslatingBody(url, signal);
+  body.on('error', (error) => outer.destroy(error));
+  // Until somebody listens, an error must not end the process; whoever reads afterwards still gets it.
+  outer.on('error', () => {});
+  outer.on('close', () => discard(body));
+  return body.pipe(outer);
+}
+
+class TranslatingBody extends PassThrough {
+  readonly #url: URL;
+  readonly #signal: AbortSignal;
+
+  constructor(url: URL, signal: AbortSignal) {
+    super({ highWaterMark: 256 * 1024 });
+    this.#url = url;
+    this.#signal = signal;
+  }
+
+  override destroy(error?: Error | null): this {
+    return super.destroy(error ? transportFailure(this.#url, error, this.#signal) : undefined);
+  }
+}
+
+function encodingOf(headers: Headers): string {
+  return (headers['content-encoding'] ?? '').trim().toLowerCase();
+}

@@ -1,0 +1,114 @@
+import { LRUCache } from 'lru-cache';
+import { isUnreachable, type UnreachableReason, UpstreamUnreachable } from '../errors.ts';
+
+/** State of one origin, for the health page. */
+export interface CircuitState {
+  readonly origin: string;
+  /** `closed`: failing now and then; `open`: left alone; `half-open`: one request is finding out. */
+  readonly state: 'closed' | 'open' | 'half-open';
+  readonly reason: UnreachableReason;
+  /** Milliseconds until it is asked again; 0 unless open. */
+  readonly retryAfterMs: number;
+  readonly failures: number;
+}
+
+/** A single 500 may be one bad page: only this many failed requests in a row speak of the whole host. */
+const FAILING_IN_A_ROW = 3;
+/** Upstreams name hosts in their answers: they shall not fill our memory with them. */
+const MAX_ORIGINS = 1_000;
+/** A Retry-After is obeyed between these: 0 would mean hammering, a day would outlast whatever the trouble was. */
+const MIN_BUSY_MS = 1_000;
+const MAX_BUSY_MS = 60_000;
+
+interface Trouble {
+  failures: number;
+  reason: UnreachableReason;
+  openUntil: number;
+  probing: boolean;
+}
+
+/** What a request holds while it is under way. Exactly one of the outcomes is told, then `release`. */
+export interface Passage {
+  /** The host answered: whatever the answer was, it is well. */
+  answered(): void;
+  /** The request came to nothing, retries included. */
+  failed(error: unknown): void;
+  /** Always called. An outcome that was never told (the caller lost interest) changes nothing. */
+  release(): void;
+}
+
+/**
+ * Leaves hosts alone that have just failed, so that a dead registry costs its clients nothing but one try now and then.
+ * One circuit an origin. After the pause a single request goes through; the others wait for what it finds.
+ */
+export class Circuits {
+  readonly #now: () => number;
+  readonly #openMs: number;
+  readonly #troubles = new LRUCache<string, Trouble>({ max: MAX_ORIGINS });
+
+  constructor(deps: { now: () => number; openMs: number }) {
+    this.#now = deps.now;
+    this.#openMs = deps.openMs;
+  }
+
+  /** @throws UpstreamUnreachable while the host is left alone */
+  enter(url: URL): Passage {
+    const trouble = this.#troubles.get(url.origin);
+    if (!trouble || trouble.openUntil === 0) return this.#passage(url, undefined);
+    const remainingMs = trouble.openUntil - this.#now();
+    if (remainingMs > 0 || trouble.probing) {
+      throw new UpstreamUnreachable(url.host, trouble.reason, `${WHAT_HAPPENED[trouble.reason]} and is left alone`, {
+        retryAfterMs: Math.max(remainingMs, MIN_BUSY_MS),
+      });
+    }
+    trouble.probing = true;
+    return this.#passage(url, trouble);
+  }
+
+  states(): readonly CircuitState[] {
+    const now = this.#now();
+    return [...this.#troubles].map(([origin, { failures, reason, openUntil, probing }]) => ({
+      origin,
+      state: openUntil === 0 ? 'closed' : openUntil > now && !probing ? 'open' : 'half-open',
+      reason,
+      retryAfterMs: Math.max(0, openUntil - now),
+      failures,
+    }));
+  }
+
+  #passage(url: URL, probe: Trouble | undefined): Passage {
+    return {
+      answered: () => void this.#troubles.delete(url.origin),
+      failed: (error) => {
+        // Absent, refused or nonsense: but it answered.
+        if (isUnreachable(error)) this.#record(url, error);
+        else this.#troubles.delete(url.origin);
+      },
+      release: () => {
+        if (probe) probe.probing = false;
+      },
+    };
+  }
+
+  #record(url: URL, { reason, retryAfterMs }: UpstreamUnreachable): void {
+    const known = this.#troubles.get(url.origin);
+    const failures = (known?.failures ?? 0) + 1;
+    let openMs = this.#openMs;
+    if (reason === 'busy') openMs = Math.min(Math.max(retryAfterMs ?? openMs, MIN_BUSY_MS), MAX_BUSY_MS);
+    if (reason === 'failing' && failures < FAILING_IN_A_ROW) openMs = 0;
+    this.#troubles.set(url.origin, {
+      failures,
+      reason,
+      openUntil: openMs === 0 ? 0 : this.#now() + openMs,
+      probing: false,
+    });
+  }
+}
+
+const WHAT_HAPPENED: Record<UnreachableReason, string> = {
+  connection: 'could not be reached a moment ago',
+  timeout: 'did not answer in time a moment ago',
+  busy: 'asked for fewer requests a moment ago',
+  failing: 'failed several times a moment ago',
+  sealed: 'is sealed off',
+};

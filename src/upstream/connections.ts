@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto';
+import { createSecureContext, type SecureContext } from 'node:tls';
+import { Agent, buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
+import { InvalidConfiguration } from '../errors.ts';
+import { lookupPublic } from './address-guard.ts';
+import type { Upstream } from './upstream.ts';
+
+/** The egress proxies, as URLs. `no` is a list as in NO_PROXY. */
+export interface ProxySettings {
+  readonly http?: string | undefined;
+  readonly https?: string | undefined;
+  readonly no?: string | undefined;
+}
+
+export interface ConnectionLimits {
+  /** For DNS, TCP and TLS together. */
+  readonly connectMs: number;
+  /** From the request to the end of the answer's headers. */
+  readonly headersMs: number;
+  /** Between two pieces of a body. */
+  readonly bodyIdleMs: number;
+}
+
+/** One address of several may be unreachable (often IPv6): Node's 250 ms are too short for distant hosts. */
+const ADDRESS_ATTEMPT_MS = 1_000;
+/** Shorter than the idle limits of common load balancers, so that we close first. */
+const KEEP_ALIVE_MS = 30_000;
+
+/**
+ * Pools of connections, one for each way of trusting: upstreams with the same CA, client certificate and network
+ * rule share one. Made when first used.
+ */
+export class Connections {
+  readonly #proxy: { http: string; https: string; no: string } | undefined;
+  readonly #limits: ConnectionLimits;
+  readonly #pools = new Map<string, Dispatcher>();
+
+  /** @throws InvalidConfiguration when a proxy is no usable URL */
+  constructor(deps: { proxy: ProxySettings; limits: ConnectionLimits }) {
+    const http = proxyUrl(deps.proxy.http);
+    const https = proxyUrl(deps.proxy.https);
+    this.#proxy = http || https ? { http, https, no: deps.proxy.no ?? '' } : undefined;
+    this.#limits = deps.limits;
+  }
+
+  /** @throws InvalidConfiguration when its certificates cannot be used */
+  for(upstream: Upstream): Dispatcher {
+    const profile = profileOf(upstream);
+    let pool = this.#pools.get(profile);
+    if (!pool) {
+      pool = this.#open(upstream);
+      this.#pools.set(profile, pool);
+    }
+    return pool;
+  }
+
+  /** Ends everything under way. */
+  async close(): Promise<void> {
+    const pools = [...this.#pools.values()];
+    this.#pools.clear();
+    await Promise.all(pools.map((pool) => pool.destroy()));
+  }
+
+  #open(upstream: Upstream): Dispatcher {
+    const { connectMs, headersMs, bodyIdleMs } = this.#limits;
+    const tls = { secureContext: secureContext(upstream), timeout: connectMs };
+    const options = {
+      connect: buildConnector({
+        ...tls,
+        autoSelectFamily: true,
+        autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_MS,
+        ...(upstream.privateNetwork ? {} : { lookup: lookupPublic as never }),
+      }),
+      headersTimeout: headersMs,
+      bodyTimeout: bodyIdleMs,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      keepAliveMaxTimeout: KEEP_ALIVE_MS,
+    };
+    if (!this.#proxy) return new Agent(options);
+    return new EnvHttpProxyAgent({
+      ...options,
+      // Empty rather than absent: absent makes the library read the environment, which is not its business.
+      httpProxy: this.#proxy.http,
+      httpsProxy: this.#proxy.https,
+      noProxy: this.#proxy.no,
+      // `connect` serves hosts that need no proxy. The proxy itself may well be on a private address.
+      requestTls: tls,
+      proxyTls: { timeout: connectMs },
+      clientFactory: (origin, clientOptions) => new Pool(origin, { ...clientOptions, headersTimeout: headersMs }),
+    });
+  }
+}
+
+function profileOf({ ca, clientCertificate, privateNetwork }: Upstream): string {
+  const parts = [ca ?? '', clientCertificate?.cert ?? '', clientCertificate?.key ?? '', String(privateNetwork)];
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+}
+
+/** Made once a pool: reading a hundred and more root certificates for each connection would be slow. */
+function secureContext(upstream: Upstream): SecureContext {
+  try {
+    const context = createSecureContext({ ...upstream.clientCertificate });
+    // Passing `ca` to createSecureContext would replace the public roots, and NODE_EXTRA_CA_CERTS with them.
+    for (const [certificate] of upstream.ca?.matchAll(PEM_CERTIFICATE) ?? []) context.context.addCACert(certificate);
+    return context;
+  } catch (cause) {
+    throw new InvalidConfiguration(`the ca or clientCertificate of ${upstream.hostname} cannot be used`, { cause });
+  }
+}
+
+const PEM_CERTIFICATE =
+  /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[\s\S]*?-----END (?:TRUSTED |X509 )?CERTIFICATE-----/g;
+
+function proxyUrl(given: string | undefined): string {
+  if (!given) return '';
+  try {
+    // `proxy.example:3128` is common, and would parse as a scheme.
+    const url = new URL(given.includes('://') ? given : `http://${given}`);
+    if (['http:', 'https:'].includes(url.protocol) && url.hostname) return url.href;
+  } catch {
+    // Told below: the parser's own message would hold the URL, and a URL may hold a password.
+  }
+  throw new InvalidConfiguration('the proxy for outgoing connections is not a http:// or https:// URL');
+}

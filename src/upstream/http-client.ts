@@ -1,0 +1,315 @@
+import type { Readable } from 'node:stream';
+import { LRUCache } from 'lru-cache';
+import pLimit, { type LimitFunction } from 'p-limit';
+import { type Dispatcher, request } from 'undici';
+import { type LarderError, UpstreamInvalid, UpstreamUnreachable } from '../errors.ts';
+import type { Logger } from '../logger.ts';
+import { contentLength, discard, drain, isPlain, readWhole, translated } from './bodies.ts';
+import { type CircuitState, Circuits } from './circuit.ts';
+import { Connections, type ProxySettings } from './connections.ts';
+import { deadlineFailure, type Headers, isWorthRetrying, statusFailure, transportFailure } from './failures.ts';
+import { type HttpLimits, LIMITS } from './http-limits.ts';
+import { assertAllowed, isRedirect, redirectTarget } from './redirects.ts';
+import { openingHeaders, openingOf, StrongValidators } from './resuming.ts';
+import { backoffMs, parseRetryAfter, pause } from './retry.ts';
+import type { Upstream } from './upstream.ts';
+
+/** Go's limit, by which archive hosts are known to work with the clients. */
+const MAX_ARCHIVE_REDIRECTS = 10;
+/** Forgetting a queue that is in use only lets a few requests more through. */
+const MAX_QUEUES = 1_000;
+/** Whoever was given less time than this did not fail by being slow. */
+const FAIR_CHANCE_MS = 1_000;
+
+export interface BodyRequest {
+  readonly upstream: Upstream;
+  readonly url: URL;
+  readonly accept?: string | undefined;
+  /** Send the upstream's token, to the origin of `url` only. */
+  readonly authenticate: boolean;
+  /** Of the body, packed and unpacked. */
+  readonly maxBytes: number;
+  readonly maxRedirects: number;
+  readonly signal: AbortSignal;
+}
+
+export interface FetchedBody {
+  readonly status: 200;
+  readonly headers: Headers;
+  readonly body: Buffer;
+  /** After redirects: what relative URLs in the body are relative to. */
+  readonly url: URL;
+}
+
+export interface OpenedBody {
+  readonly body: Readable;
+  /** Where `body` begins: as asked, or 0 when the host does not resume. */
+  readonly offset: number;
+  /** Of the whole file, when told. */
+  readonly size: number | undefined;
+}
+
+/** One request, redirects and retries included. */
+interface Exchange {
+  readonly upstream: Upstream;
+  readonly url: URL;
+  readonly method: 'GET' | 'HEAD';
+  readonly headers: Readonly<Record<string, string>>;
+  readonly authenticate: boolean;
+  readonly maxRedirects: number;
+  readonly signal: AbortSignal;
+  /** Small requests queue at their host; archives are counted elsewhere. */
+  readonly queued: boolean;
+  /** A courtesy: tried once, and its failure says nothing of the host. */
+  readonly optional?: boolean;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Dispatcher.ResponseData['body'];
+  readonly url: URL;
+}
+
+/**
+ * How Larder speaks to the outside. All of it: this is where sealing, deadlines, retries, circuits, redirects, the
+ * rule about internal addresses and the rule about tokens hold.
+ *
+ * Every method fails with an error of the domain only: UpstreamUnreachable (also when `signal` is aborted, as a
+ * time-out), NotFound, UpstreamRefused, UpstreamInvalid; or InvalidConfiguration when certificates or token files
+ * cannot be used.
+ */
+export class HttpClient {
+  readonly #userAgent: string;
+  readonly #logger: Logger;
+  readonly #isSealed: () => boolean;
+  readonly #now: () => number;
+  readonly #limits: HttpLimits;
+  readonly #connections: Connections;
+  readonly #circuits: Circuits;
+  readonly #queues = new LRUCache<string, LimitFunction>({ max: MAX_QUEUES });
+  readonly #validators = new StrongValidators();
+
+  /** @throws InvalidConfiguration when a proxy is no usable URL */
+  constructor(deps: {
+    userAgent: string;
+    proxy: ProxySettings;
+    logger: Logger;
+    isSealed?: () => boolean;
+    now?: () => number;
+    limits?: Partial<HttpLimits>;
+  }) {
+    this.#userAgent = deps.userAgent;
+    this.#logger = deps.logger;
+    this.#isSealed = deps.isSealed ?? (() => false);
+    this.#now = deps.now ?? Date.now;
+    this.#limits = { ...LIMITS, ...deps.limits };
+    this.#connections = new Connections({ proxy: deps.proxy, limits: this.#limits });
+    this.#circuits = new Circuits({ now: this.#now, openMs: this.#limits.circuitMs });
+  }
+
+  /** Fetches a small answer whole. */
+  async fetchBody({ accept, maxBytes, ...asked }: BodyRequest): Promise<FetchedBody> {
+    const headers: Record<string, string> = accept ? { accept } : {};
+    return this.#exchange({ ...asked, method: 'GET', headers, queued: true }, async (answer) => {
+      if (answer.status !== 200) throw this.#unexpected(answer);
+      const body = await readWhole(answer.body, answer.headers, answer.url, maxBytes);
+      return { status: 200, headers: answer.headers, body, url: answer.url };
+    });
+  }
+
+  /**
+   * Opens a file from `offset` on, without credentials. The signal ends the body too; the body's errors are those of
+   * this class. Bytes are as stored upstream: a compressed answer is refused.
+   */
+  async openBody(asked: { upstream: Upstream; url: URL; offset: number; signal: AbortSignal }): Promise<OpenedBody> {
+    const { offset, signal } = asked;
+    const exchange = { ...asked, method: 'GET', authenticate: false, queued: false } as const;
+    const open = (from: number) =>
+      this.#exchange(
+        {
+          ...exchange,
+          maxRedirects: MAX_ARCHIVE_REDIRECTS,
+          headers: openingHeaders(from, this.#validators.get(asked.url)),
+        },
+        async (answer) => {
+          if (answer.status === 416 && from > 0) {
+            drain(answer.body);
+            return undefined;
+          }
+          if (answer.status !== 200 && answer.status !== 206) throw this.#unexpected(answer);
+          try {
+            const opening = openingOf(answer.status, answer.headers, answer.url, from);
+            this.#validators.remember(asked.url, answer.headers);
+            return { ...opening, body: translated(answer.body, answer.url, signal) };
+          } catch (error) {
+            discard(answer.body);
+            throw error;
+          }
+        },
+      );
+    // The file has become shorter than what was read of it: begin again.
+    const opened = (await open(offset)) ?? (await open(0));
+    if (!opened) throw new UpstreamInvalid(asked.url.host, 'answered 416 to a request without a range');
+    return opened;
+  }
+
+  /** The length that HEAD tells, or `undefined` for whatever reason. Takes at most about two seconds. */
+  async headLength(asked: { upstream: Upstream; url: URL; signal: AbortSignal }): Promise<number | undefined> {
+    const signal = AbortSignal.any([asked.signal, AbortSignal.timeout(this.#limits.lengthMs)]);
+    try {
+      return await this.#exchange(
+        {
+          ...asked,
+          signal,
+          method: 'HEAD',
+          headers: {},
+          authenticate: false,
+          maxRedirects: MAX_ARCHIVE_REDIRECTS,
+          queued: false,
+          optional: true,
+        },
+        async ({ status, headers, body }) => {
+          drain(body);
+          return (status === 200 && isPlain(headers) && contentLength(headers)) || undefined;
+        },
+      );
+    } catch (error) {
+      this.#logger.debug('no length from upstream', { host: asked.url.host, error });
+      return undefined;
+    }
+  }
+
+  /** Hosts in trouble. */
+  circuits(): readonly CircuitState[] {
+    return this.#circuits.states();
+  }
+
+  /** Ends everything under way. Idempotent. */
+  close(): Promise<void> {
+    return this.#connections.close();
+  }
+
+  /** Follows redirects hop by hop, each judged anew, and hands the first other answer to `consume`. */
+  async #exchange<T>(exchange: Exchange, consume: (answer: Answer) => Promise<T>): Promise<T> {
+    const seen = new Set<string>();
+    for (let url = exchange.url; ; ) {
+      if (this.#isSealed()) {
+        throw new UpstreamUnreachable(url.host, 'sealed', 'is not asked: Larder is sealed, nothing leaves it');
+      }
+      assertAllowed(url, exchange.upstream);
+      if (seen.has(url.href)) throw new UpstreamInvalid(url.host, 'redirects in a circle');
+      if (seen.size > exchange.maxRedirects) {
+        throw new UpstreamInvalid(url.host, `is the end of more than ${exchange.maxRedirects} redirects`);
+      }
+      seen.add(url.href);
+      const hop = await this.#inQueue(url, exchange, () => this.#askPatiently(exchange, url, consume));
+      if ('value' in hop) return hop.value;
+      url = redirectTarget(url, hop.location);
+    }
+  }
+
+  /** One hop, with retries, under the circuit of its host. */
+  async #askPatiently<T>(exchange: Exchange, url: URL, consume: (answer: Answer) => Promise<T>): Promise<Hop<T>> {
+    const { signal } = exchange;
+    const attempts = exchange.optional ? 1 : this.#limits.attempts;
+    const passage = this.#circuits.enter(url);
+    const startedAt = this.#now();
+    try {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          const hop = await this.#ask(exchange, url, consume);
+          passage.answered();
+          return hop;
+        } catch (error) {
+          const wait = attempt < attempts && isWorthRetrying(error) ? this.#waitBefore(attempt, error) : undefined;
+          if (wait !== undefined) {
+            this.#logger.debug('asking upstream again', { host: url.host, attempt, waitMs: Math.round(wait), error });
+            if (await pause(wait, signal)) continue;
+          }
+          const hadAChance = !signal.aborted || this.#now() - startedAt >= FAIR_CHANCE_MS;
+          if (hadAChance && !exchange.optional) passage.failed(error);
+          throw error;
+        }
+      }
+    } finally {
+      passage.release();
+    }
+  }
+
+  async #ask<T>(exchange: Exchange, url: URL, consume: (answer: Answer) => Promise<T>): Promise<Hop<T>> {
+    const { upstream, method, signal } = exchange;
+    try {
+      const authorization = await authorizationFor(exchange, url);
+      if (signal.aborted) throw deadlineFailure(url.host, signal.reason);
+      const response = await request(url, {
+        method,
+        dispatcher: this.#connections.for(upstream),
+        signal,
+        headers: {
+          'user-agent': this.#userAgent,
+          'accept-encoding': 'identity',
+          ...exchange.headers,
+          ...authorization,
+        },
+      });
+      const headers = plainHeaders(response.headers);
+      if (isRedirect(response.statusCode)) {
+        drain(response.body);
+        return { location: headers['location'] };
+      }
+      return { value: await consume({ status: response.statusCode, headers, body: response.body, url }) };
+    } catch (error) {
+      throw transportFailure(url, error, signal);
+    }
+  }
+
+  #unexpected({ status, headers, body, url }: Answer): LarderError {
+    drain(body);
+    return statusFailure(url, status, parseRetryAfter(headers['retry-after'], this.#now()));
+  }
+
+  /** `undefined` when the host asks for more patience than we have. */
+  #waitBefore(attempt: number, { retryAfterMs }: UpstreamUnreachable): number | undefined {
+    if (retryAfterMs === undefined) return backoffMs(attempt, this.#limits.backoffMs);
+    return retryAfterMs <= this.#limits.retryAfterMs ? retryAfterMs : undefined;
+  }
+
+  async #inQueue<T>(url: URL, { queued, signal }: Exchange, task: () => Promise<T>): Promise<T> {
+    if (!queued) return task();
+    const queue = this.#queues.get(url.origin) ?? pLimit(this.#limits.concurrency);
+    this.#queues.set(url.origin, queue);
+    // Once the task runs it minds the signal itself; while it waits for its turn, nobody else would.
+    let giveUp = () => {};
+    const impatience = new Promise<never>((_, reject) => {
+      giveUp = () => reject(deadlineFailure(url.host, signal.reason));
+      signal.addEventListener('abort', giveUp, { once: true });
+    });
+    const turn = queue(() => {
+      signal.removeEventListener('abort', giveUp);
+      if (signal.aborted) throw deadlineFailure(url.host, signal.reason);
+      return task();
+    });
+    return Promise.race([turn, impatience]);
+  }
+}
+
+type Hop<T> = { readonly value: T } | { readonly location: string | undefined };
+
+/** The token goes to the scheme, host and port first asked, and never along a redirect to any other. */
+async function authorizationFor(
+  { authenticate, upstream, url: first }: Exchange,
+  url: URL,
+): Promise<{ authorization?: string }> {
+  if (!authenticate || url.origin !== first.origin) return {};
+  const token = await upstream.token();
+  return token ? { authorization: `Bearer ${token}` } : {};
+}
+
+function plainHeaders(headers: Readonly<Record<string, string | string[] | undefined>>): Headers {
+  return Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name.toLowerCase(), Array.isArray(value) ? value.join(', ') : value]],
+    ),
+  );
+}
