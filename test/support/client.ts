@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { onTestFinished } from 'vitest';
+import { afterTest } from './after-test.ts';
 import { requirement } from './requirements.ts';
 import type { UpstreamRegistry } from './upstream-registry.ts';
 
@@ -113,16 +113,8 @@ export async function workspace(options: {
     lockFile: () => readFile(lockPath, 'utf8').catch(() => undefined),
     remove: () => rm(directory, { recursive: true, force: true }),
   };
-  removeAfterTest(made);
+  afterTest(() => made.remove());
   return made;
-}
-
-function removeAfterTest(made: Workspace): void {
-  try {
-    onTestFinished(() => made.remove());
-  } catch {
-    // Not inside a test (a hook, the demo, the benchmark): the caller removes it.
-  }
 }
 
 /**

@@ -4,6 +4,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { fileReply } from './archive-reply.ts';
 import { MemoryBytes } from './byte-source.ts';
+import { CertificateAuthority } from './certificates.ts';
 import * as faults from './faults.ts';
 import { HttpClient, rawRequest } from './http.ts';
 import { type Fault, Origin } from './origin.ts';
@@ -232,5 +233,22 @@ describe('an origin', () => {
     expect(await origin.requests.arrival(/^GET/, 2)).toBe(origin.requests.all[1]);
     origin.requests.clear();
     expect(origin.requests.all).toEqual([]);
+  });
+
+  test('can ask for client certificates, and have a certificate that is out of date', async () => {
+    const authority = await CertificateAuthority.shared();
+    const closed = await Origin.start(() => faults.reply(200, 'in'), { clientAuthority: authority.pem });
+    const known = new HttpClient({ ca: authority.pem, certificate: await authority.issue(['client']) });
+    const expired = await Origin.start(() => faults.reply(200, 'in'), {
+      certificate: await authority.issue([], { notAfter: new Date(Date.now() - 60_000) }),
+    });
+    try {
+      await expect(client.get(closed.url)).rejects.toThrow();
+      expect((await known.get(closed.url)).text()).toBe('in');
+      await expect(client.get(expired.url)).rejects.toMatchObject({ code: 'CERT_HAS_EXPIRED' });
+    } finally {
+      await known.close();
+      await Promise.all([closed.stop(), expired.stop()]);
+    }
   });
 });

@@ -21,13 +21,13 @@ export interface HttpOptions {
 
 const TIME_LIMIT_MS = 30_000;
 
-/** An HTTP client that trusts `ca`, follows no redirect, decodes nothing and reads each body whole. */
+/** An HTTP client that trusts `ca`, shows `certificate` if asked for one, follows no redirect, decodes nothing and reads each body whole. */
 export class HttpClient {
   readonly #agent: Agent;
 
-  constructor(options: { ca: string }) {
+  constructor(options: { ca: string; certificate?: { cert: string; key: string } }) {
     this.#agent = new Agent({
-      connect: { ca: options.ca },
+      connect: { ca: options.ca, ...options.certificate },
       headersTimeout: TIME_LIMIT_MS,
       bodyTimeout: TIME_LIMIT_MS,
       keepAliveTimeout: 1_000,

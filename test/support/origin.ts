@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { createServer, type Server } from 'node:https';
+import { createServer, type Server, type ServerOptions } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { CertificateAuthority } from './certificates.ts';
@@ -31,6 +31,17 @@ export type Handler = (call: Call) => Promise<Reply> | Reply;
 /** Stands between a request and its answer: may change either, replace the answer, or break the connection by throwing. */
 export type Fault = (call: Call, next: Handler) => Promise<Reply> | Reply;
 
+export interface OriginOptions {
+  /** Further names in its certificate. */
+  readonly names?: readonly string[];
+  /** Who signs its certificate; the process's shared throwaway authority unless given. */
+  readonly authority?: CertificateAuthority;
+  /** A certificate made elsewhere: expired, or for other names. */
+  readonly certificate?: { readonly cert: string; readonly key: string };
+  /** PEM of the authority whose certificates clients have to show; without one nobody gets past the handshake. */
+  readonly clientAuthority?: string;
+}
+
 export interface ScriptedFault {
   /** How often it has been applied. */
   readonly applied: number;
@@ -50,26 +61,29 @@ export class Origin {
   readonly ca: string;
   /** Awaited before every answer, milliseconds. */
   latencyMs = 0;
-  readonly #tls: { cert: string; key: string };
+  readonly #tls: ServerOptions;
   readonly #handler: Handler;
   readonly #connections = new Set<Socket>();
   #faults: { matcher: Matcher; fault: Fault; left: number; applied: number }[] = [];
   #server: Server | undefined;
   #port = 0;
 
-  private constructor(authority: string, tls: { cert: string; key: string }, handler: Handler) {
+  private constructor(authority: string, tls: ServerOptions, handler: Handler) {
     this.ca = authority;
     this.#tls = tls;
     this.#handler = handler;
   }
 
-  /** Listens on 127.0.0.1, on a port of the system's choice. `names` are further names for its certificate. */
-  static async start(
-    handler: Handler,
-    options: { names?: readonly string[]; authority?: CertificateAuthority; tls?: { cert: string; key: string } } = {},
-  ): Promise<Origin> {
+  /** Listens on 127.0.0.1, on a port of the system's choice. */
+  static async start(handler: Handler, options: OriginOptions = {}): Promise<Origin> {
     const authority = options.authority ?? (await CertificateAuthority.shared());
-    const origin = new Origin(authority.pem, options.tls ?? (await authority.issue(options.names)), handler);
+    const own = options.certificate ?? (await authority.issue(options.names));
+    const { clientAuthority } = options;
+    const origin = new Origin(
+      authority.pem,
+      { ...own, ...(clientAuthority === undefined ? {} : { ca: clientAuthority, requestCert: true }) },
+      handler,
+    );
     await origin.restart();
     return origin;
   }

@@ -61,9 +61,19 @@ export async function zipFromBuffer(
 
 /**
  * A real package of exactly `sizeBytes`, holding one stored (uncompressed) executable that is made while being read:
- * hundreds of megabytes cost no memory. Reading it once for its digests takes about a second per 500 MB.
+ * hundreds of megabytes cost no memory. Its digests are worked out once per process, by reading it through.
  */
-export async function largeProviderZip(options: ProviderZipOptions & { sizeBytes: number }): Promise<ProviderZip> {
+export function largeProviderZip(options: ProviderZipOptions & { sizeBytes: number }): Promise<ProviderZip> {
+  const { type, version, platform, sizeBytes } = options;
+  const key = JSON.stringify([type, version, platform, sizeBytes]);
+  const known = largeZips.get(key) ?? makeLargeZip(options);
+  largeZips.set(key, known);
+  return known;
+}
+
+const largeZips = new Map<string, Promise<ProviderZip>>();
+
+async function makeLargeZip(options: ProviderZipOptions & { sizeBytes: number }): Promise<ProviderZip> {
   const name = Buffer.from(executableName(options));
   const overhead = LOCAL_HEADER_BYTES + CENTRAL_HEADER_BYTES + 2 * name.length + END_BYTES;
   if (options.sizeBytes < overhead) throw new RangeError(`a zip needs at least ${overhead} bytes`);

@@ -3,7 +3,7 @@ import { fileReply } from './archive-reply.ts';
 import { type ByteSource, MemoryBytes } from './byte-source.ts';
 import type { CertificateAuthority } from './certificates.ts';
 import { json, reply } from './faults.ts';
-import { type Call, type Fault, Origin, type Reply, type ScriptedFault } from './origin.ts';
+import { type Call, type Fault, Origin, type OriginOptions, type Reply, type ScriptedFault } from './origin.ts';
 import { type ProviderOptions, type PublishedPackage, type PublishedVersion, publish } from './published-provider.ts';
 import type { Matcher, RequestLog } from './request-log.ts';
 
@@ -14,6 +14,8 @@ export interface RegistryOptions {
   readonly latencyMs?: number;
   /** The process's shared throwaway authority unless given. */
   readonly authority?: CertificateAuthority;
+  /** PEM of the authority whose client certificates the registry itself asks for. Files stay open to all. */
+  readonly clientAuthority?: string;
 }
 
 /**
@@ -40,12 +42,17 @@ export class UpstreamRegistry {
   static async start(options: RegistryOptions = {}): Promise<UpstreamRegistry> {
     // The two origins and the registry know each other; handlers run only once all three are there.
     const self: { registry?: UpstreamRegistry } = {};
-    const origin = (answer: (registry: UpstreamRegistry, call: Call) => Reply) =>
+    const origin = (answer: (registry: UpstreamRegistry, call: Call) => Reply, more: OriginOptions = {}) =>
       Origin.start((call) => (self.registry ? answer(self.registry, call) : reply(503, '')), {
         names: options.hostNames ?? [],
         ...(options.authority ? { authority: options.authority } : {}),
+        ...more,
       });
-    const api = await origin((registry, call) => registry.#answer(call));
+    const { clientAuthority } = options;
+    const api = await origin(
+      (registry, call) => registry.#answer(call),
+      clientAuthority === undefined ? {} : { clientAuthority },
+    );
     const releases = await origin((registry, call) => registry.#answerFile(call));
     const registry = new UpstreamRegistry(api, releases);
     registry.latencyMs = options.latencyMs ?? 0;
