@@ -194,7 +194,7 @@ export class MetadataCache {
     const { known, entry } = kept;
     if (this.#closed || forgets !== this.#forgets) return known;
     this.#memory.set(key, known);
-    this.#store.put(key, entry, known.keepForMs);
+    if (known.keepForMs > 0) this.#store.put(key, entry, known.keepForMs);
     return known;
   }
 

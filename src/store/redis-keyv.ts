@@ -55,7 +55,7 @@ function connection(url: string, ca: string | undefined) {
   };
   try {
     return createClient({
-      url,
+      url: new URL(url).href,
       // Otherwise operations queue up for as long as Redis is away.
       disableOfflineQueue: true,
       pingInterval: PING_INTERVAL_MS,

@@ -1,6 +1,9 @@
+import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { open } from 'lmdb';
 import { afterAll, describe, expect, it } from 'vitest';
 import { silentLogger } from '../../src/logger.ts';
@@ -89,6 +92,15 @@ describe('the embedded store', () => {
       await raw.close();
       await store.close();
     }
+  });
+
+  it('refuses writes on a full disk, goes on reading, and takes them again when there is room', async () => {
+    const file = join(root, 'full.mdb');
+    const script = fileURLToPath(new URL('full-disk.ts', import.meta.url));
+    // A limit on the size of files (in KiB, with its signal ignored) fails a write as a full disk does, without needing one.
+    const limited = `ulimit -f 2048; trap '' XFSZ; exec "$0" --import tsx "$1" "$2"`;
+    const { stdout } = await promisify(execFile)('bash', ['-c', limited, process.execPath, script, file]);
+    expect(JSON.parse(stdout)).toEqual({ taken: true, refused: true, firstIsThere: true, works: true });
   });
 
   it('says why it cannot be opened', async () => {

@@ -49,7 +49,9 @@ export async function startRedis(
     });
     running = child;
     // Otherwise a test run that is interrupted leaves it behind.
-    process.once('exit', () => child.kill('SIGKILL'));
+    const killChild = () => child.kill('SIGKILL');
+    process.once('exit', killChild);
+    child.once('exit', () => process.off('exit', killChild));
     const said: string[] = [];
     for await (const line of createInterface({ input: child.stdout })) {
       said.push(line);
