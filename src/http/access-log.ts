@@ -1,0 +1,40 @@
+import { randomUUID } from 'node:crypto';
+import type { RequestHandler } from 'express';
+import type { Logger } from '../logger.ts';
+import { pathOf } from './error-handler.ts';
+import { notesOf } from './respond.ts';
+
+/** Asked every few seconds by orchestrators: of interest to nobody unless something is wrong with them. */
+const HEALTH_PATHS: ReadonlySet<string> = new Set(['/healthz', '/readyz']);
+
+/** Longer paths are cut in the log. */
+const MAX_LOGGED_PATH = 300;
+
+/**
+ * Gives every request an id (`X-Request-Id`, also in error bodies) and writes one line once its answer is over:
+ * `bytes` is what went over the connection, headers included; the outcome `aborted` means that the answer did not
+ * get to its end, whoever broke it off. Queries are not logged.
+ */
+export function accessLog({ logger }: { logger: Logger }): RequestHandler {
+  return (req, res, next) => {
+    const startedAt = performance.now();
+    const { socket, method, originalUrl } = req;
+    const writtenBefore = socket.bytesWritten;
+    const notes = notesOf(res);
+    notes.requestId = randomUUID();
+    res.setHeader('X-Request-Id', notes.requestId);
+    res.once('close', () => {
+      const path = pathOf(originalUrl);
+      logger[HEALTH_PATHS.has(path) ? 'debug' : 'info']('request', {
+        requestId: notes.requestId,
+        method,
+        path: path.length > MAX_LOGGED_PATH ? `${path.slice(0, MAX_LOGGED_PATH)}…` : path,
+        status: res.headersSent ? res.statusCode : undefined,
+        bytes: socket.bytesWritten - writtenBefore,
+        ms: Math.round(performance.now() - startedAt),
+        outcome: res.writableFinished ? notes.outcome : 'aborted',
+      });
+    });
+    next();
+  };
+}

@@ -1,0 +1,52 @@
+import express from 'express';
+import type { Hostname } from '../address/hostname.ts';
+import type { Logger } from '../logger.ts';
+import { accessLog } from './access-log.ts';
+import { errorHandler } from './error-handler.ts';
+import { type Health, healthRoutes } from './health.ts';
+import { landingPage } from './landing-page.ts';
+import { type NetworkMirrorSource, networkMirror } from './network-mirror.ts';
+import { notFound } from './not-found.ts';
+import { refuseUnsafeTargets } from './request-guards.ts';
+
+export interface HttpApplicationDeps {
+  readonly mirror: NetworkMirrorSource;
+  readonly health: Health;
+  readonly logger: Logger;
+  /** The registries mirrored here, for the landing page. */
+  readonly upstreams: readonly Hostname[];
+  /** Only for text shown to people. */
+  readonly publicUrl?: string | undefined;
+  /** PEM of the certificate authority that Larder made for itself. */
+  readonly caCertificate?: string | undefined;
+  readonly isSealed: () => boolean;
+}
+
+/**
+ * All doors behind one handler, in the order in which a request meets them:
+ *
+ * 1. the access log, which also names the request, so that refusals are logged and can be asked about
+ * 2. the guard against targets that are no plain path, so that no route sees one
+ * 3. the doors
+ * 4. the end of the road, in JSON, with a hint
+ * 5. the error handler, for everything thrown above
+ *
+ * Deliberately absent: compression (archives must stay byte-identical) and rate limits (a 429 fails somebody's `init`).
+ */
+export function createHttpApplication(deps: HttpApplicationDeps): express.Express {
+  const application = express();
+  application.disable('x-powered-by');
+  application.disable('etag');
+  application.set('query parser', 'simple');
+  application.set('case sensitive routing', true);
+  application.set('strict routing', true);
+
+  application.use(accessLog(deps));
+  application.use(refuseUnsafeTargets);
+  application.use('/providers', networkMirror(deps));
+  application.use(healthRoutes(deps));
+  application.use(landingPage(deps));
+  application.use(notFound(deps));
+  application.use(errorHandler(deps));
+  return application;
+}

@@ -1,0 +1,78 @@
+import type { Hostname } from '../address/hostname.ts';
+
+/** What a CLI has to be told to install through this mirror. */
+export interface MirrorAddress {
+  /** Where the clients reach Larder, without a slash at its end. */
+  readonly baseUrl: string;
+  /** The registries mirrored here. */
+  readonly upstreams: readonly Hostname[];
+}
+
+/** The `url` of a `network_mirror` block. Without the slash at its end, clients drop the last part of it. */
+export function networkMirrorUrl(baseUrl: string): string {
+  return `${baseUrl.replace(/\/+$/, '')}/providers/`;
+}
+
+/** Clients cannot ask a network mirror for providers of a host with a port: they read it as a URL's scheme. */
+export function reachableThroughMirror(hostname: Hostname): boolean {
+  return hostname.port === undefined;
+}
+
+/**
+ * The CLI configuration (`~/.terraformrc`, `~/.tofurc` or the file that TF_CLI_CONFIG_FILE names) that sends the
+ * mirrored registries' providers here, and leaves all others to be fetched directly.
+ */
+export function cliConfiguration({ baseUrl, upstreams }: MirrorAddress): string {
+  const patterns = upstreams
+    .filter(reachableThroughMirror)
+    // The configuration wants the Unicode form; punycode is an error there.
+    .map((hostname) => quote(`${hostname.display}/*/*`));
+  const list = patterns.length > 1 ? `[\n      ${patterns.join(',\n      ')},\n    ]` : `[${patterns.join('')}]`;
+  return `provider_installation {
+  network_mirror {
+    url     = ${quote(networkMirrorUrl(baseUrl))}
+    include = ${list}
+    # trust_all_hashes = true  # OpenTofu 1.12 and newer: complete lock files
+  }
+  direct {
+    exclude = ${list}
+  }
+}
+`;
+}
+
+/** The commands after which a client trusts Larder's own certificate authority. `curl -k`: it is not trusted yet. */
+export function trustCommands(baseUrl: string): string {
+  return `curl -fsSk -o larder-ca.pem ${baseUrl}/ca.pem
+export SSL_CERT_FILE="$PWD/larder-ca.pem"
+`;
+}
+
+/**
+ * What `larder serve` prints once it listens: everything to paste, and nothing else.
+ * @param caFile where the certificate authority's certificate lies, when Larder made its own
+ */
+export function startUpMessage({ baseUrl, upstreams, caFile }: MirrorAddress & { caFile?: string }): string {
+  const trust =
+    caFile === undefined
+      ? ''
+      : `\nand let it trust this server's own certificate authority:\n\n${indent(`export SSL_CERT_FILE=${shellQuote(caFile)}\n`)}`;
+  return `Larder listens on ${baseUrl}
+
+To install through it, put this into the CLI configuration (~/.terraformrc or ~/.tofurc):
+
+${indent(cliConfiguration({ baseUrl, upstreams }))}${trust}`;
+}
+
+function indent(text: string): string {
+  return text.replace(/^(?=.)/gm, '  ');
+}
+
+/** An HCL string: quotes, backslashes and the two template openings are escaped. */
+function quote(text: string): string {
+  return `"${text.replace(/["\\]/g, '\\$&').replace(/([$%])(?=\{)/g, '$1$1')}"`;
+}
+
+function shellQuote(text: string): string {
+  return /^[\w@%+:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,121 @@
+import type { IncomingMessage } from 'node:http';
+import type { ErrorRequestHandler, Response } from 'express';
+import type { LarderError, StorageFailed, UnreachableReason, UpstreamUnreachable } from '../errors.ts';
+import type { Logger } from '../logger.ts';
+import { RequestError } from './request-error.ts';
+import { notesOf } from './respond.ts';
+
+/** How an error is told to a client. */
+export interface ErrorAnswer {
+  readonly status: number;
+  readonly code: string;
+  readonly message: string;
+  readonly hint?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Clients wait as long as `Retry-After` says, however long: they must never be sent away for minutes. */
+const MIN_RETRY_AFTER_S = 1;
+const MAX_RETRY_AFTER_S = 5;
+
+const UNREACHABLE_STATUS: Readonly<Record<UnreachableReason, number>> = {
+  connection: 502,
+  failing: 502,
+  timeout: 504,
+  busy: 503,
+  sealed: 503,
+};
+
+/**
+ * From error codes to statuses: the only place that knows both.
+ *
+ * 404 is reserved for what does not exist, because clients then go on to their next source. An upstream that refuses
+ * *our* credentials is a 502: told 401 or 403, the client would blame the credentials it has for Larder.
+ */
+const STATUS: Readonly<Record<string, (error: never) => number>> = {
+  INVALID_ADDRESS: () => 400,
+  NOT_FOUND: () => 404,
+  HOST_NOT_ALLOWED: () => 404,
+  ADDRESS_EXCLUDED: () => 403,
+  UPSTREAM_UNREACHABLE: (error: UpstreamUnreachable) => UNREACHABLE_STATUS[error.reason] ?? 502,
+  UPSTREAM_REFUSED: () => 502,
+  UPSTREAM_INVALID: () => 502,
+  INTEGRITY_MISMATCH: () => 502,
+  STORAGE_FAILED: (error: StorageFailed) => (error.full ? 507 : 500),
+};
+
+/** Looks an error up in the table. What is not in it is our own fault, and its details are nobody's business. */
+export function answerFor(error: unknown): ErrorAnswer {
+  if (error instanceof RequestError) return error;
+  const named = String((error as { code?: unknown } | null)?.code);
+  const status = Object.hasOwn(STATUS, named) ? STATUS[named] : undefined;
+  if (status) {
+    const { code, message, hint } = error as LarderError;
+    return { status: status(error as never), code, message, hint, headers: retryAfter(error as LarderError) };
+  }
+  // Express and its router speak in `status`; the only ones they raise here are about undecodable paths.
+  if (error instanceof URIError || (error as { status?: unknown } | null)?.status === 400) {
+    return { status: 400, code: 'BAD_REQUEST', message: 'the path is not valid percent-encoding' };
+  }
+  return { status: 500, code: 'INTERNAL', message: 'something went wrong inside Larder; its log says what' };
+}
+
+/** Answers with JSON. Whatever headers a handler had prepared for the answer that failed are taken back. */
+export function sendError(req: IncomingMessage, res: Response, answer: ErrorAnswer): void {
+  const notes = notesOf(res);
+  notes.outcome = answer.code;
+  for (const name of res.getHeaderNames()) {
+    if (name !== 'x-request-id' && name !== 'connection') res.removeHeader(name);
+  }
+  const body = Buffer.from(
+    JSON.stringify({
+      errors: [answer.message],
+      code: answer.code,
+      ...(answer.hint === undefined ? {} : { hint: answer.hint }),
+      requestId: notes.requestId,
+    }),
+  );
+  res.writeHead(answer.status, {
+    ...answer.headers,
+    'Content-Type': 'application/json',
+    'Content-Length': body.length,
+    'Cache-Control': 'no-store',
+  });
+  res.end(req.method === 'HEAD' ? undefined : body);
+}
+
+/** The last handler of the application: every error thrown or rejected on the way ends here. */
+export function errorHandler({ logger }: { logger: Logger }): ErrorRequestHandler {
+  return (error: unknown, req, res, _next) => {
+    const answer = answerFor(error);
+    const fields = { requestId: notesOf(res).requestId, method: req.method, path: pathOf(req.originalUrl), error };
+    if (answer.code === 'INTERNAL') {
+      // The stack at every level: this one is a defect, and it may not come again.
+      logger.error('request failed unexpectedly', {
+        ...fields,
+        stack: error instanceof Error ? error.stack : undefined,
+      });
+    } else if (answer.status >= 500) {
+      logger.warn('request failed', fields);
+    } else {
+      logger.debug('request refused', fields);
+    }
+    if (res.destroyed) return;
+    // Half an answer is out: only a broken connection tells the client that the rest is missing.
+    if (res.headersSent) res.destroy();
+    else sendError(req, res, answer);
+  };
+}
+
+/** The path of a request target, without the query, which may hold secrets. */
+export function pathOf(target: string): string {
+  const end = target.indexOf('?');
+  return end === -1 ? target : target.slice(0, end);
+}
+
+function retryAfter(error: LarderError): Record<string, string> {
+  const { reason, retryAfterMs } = error as Partial<UpstreamUnreachable>;
+  if (reason !== 'busy') return {};
+  const seconds = Math.ceil((retryAfterMs ?? 0) / 1000);
+  return { 'Retry-After': String(Math.min(MAX_RETRY_AFTER_S, Math.max(MIN_RETRY_AFTER_S, seconds || 0))) };
+}

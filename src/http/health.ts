@@ -1,0 +1,112 @@
+import { type RequestHandler, type Response, Router } from 'express';
+import { hasCode } from '../errors.ts';
+import type { Logger } from '../logger.ts';
+import { allowOnly } from './request-guards.ts';
+
+/** One thing that Larder needs. */
+export interface HealthCheck {
+  readonly name: string;
+  /** Whether requests fail without it. What only makes them slower is not essential. */
+  readonly essential: boolean;
+  /** Resolves when all is well, rejects with the reason otherwise. */
+  check(): Promise<void>;
+}
+
+export interface CheckResult {
+  readonly status: 'ok' | 'degraded' | 'failing';
+  /** Fit for strangers: no addresses or paths. */
+  readonly reason?: string;
+}
+
+export interface HealthReport {
+  readonly status: 'ready' | 'degraded' | 'failing' | 'draining';
+  readonly checks: Readonly<Record<string, CheckResult>>;
+}
+
+/** A check that takes longer has failed, in milliseconds. Orchestrators wait about as long for the whole answer. */
+const CHECK_DEADLINE_MS = 2_000;
+
+/** Whether requests should be sent here. Checks that are asked for at the same time run once. */
+export class Health {
+  readonly #checks: readonly HealthCheck[];
+  readonly #isDraining: () => boolean;
+  readonly #logger: Logger;
+  #running: Promise<HealthReport> | undefined;
+
+  constructor(deps: { checks: readonly HealthCheck[]; isDraining: () => boolean; logger: Logger }) {
+    this.#checks = deps.checks;
+    this.#isDraining = deps.isDraining;
+    this.#logger = deps.logger;
+  }
+
+  /** Never rejects, and takes no longer than a check may take. */
+  async report(): Promise<HealthReport> {
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined;
+    });
+    const report = await this.#running;
+    return this.#isDraining() ? { ...report, status: 'draining' } : report;
+  }
+
+  async #run(): Promise<HealthReport> {
+    const results = await Promise.all(this.#checks.map(async (check) => [check.name, await this.#try(check)] as const));
+    const has = (status: CheckResult['status']) => results.some(([, result]) => result.status === status);
+    return {
+      status: has('failing') ? 'failing' : has('degraded') ? 'degraded' : 'ready',
+      checks: Object.fromEntries(results),
+    };
+  }
+
+  async #try({ name, essential, check }: HealthCheck): Promise<CheckResult> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => reject(new Error(`no answer within ${CHECK_DEADLINE_MS} ms`)), CHECK_DEADLINE_MS);
+    });
+    try {
+      await Promise.race([check(), late]);
+      return { status: 'ok' };
+    } catch (error) {
+      this.#logger.warn('health check failed', { check: name, error });
+      return { status: essential ? 'failing' : 'degraded', reason: reasonFor(error) };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+/**
+ * `/healthz`: the process is alive and its event loop turns. `/readyz`: 200 when requests can be served, be it slower
+ * than usual, and 503 when something essential is missing or Larder is shutting down; what exactly is in the body.
+ */
+export function healthRoutes({ health }: { health: Health }): Router {
+  const router = Router({ caseSensitive: true, strict: true });
+  const readiness: RequestHandler = async (_req, res) => {
+    const report = await health.report();
+    const unavailable = report.status === 'failing' || report.status === 'draining';
+    sendReport(res, unavailable ? 503 : 200, report);
+  };
+  router
+    .route('/healthz')
+    .all(allowOnly('GET', 'HEAD'))
+    .get((_req, res) => sendReport(res, 200, { status: 'alive' }));
+  router.route('/readyz').all(allowOnly('GET', 'HEAD')).get(readiness);
+  return router;
+}
+
+function sendReport(res: Response, status: number, report: object): void {
+  const body = Buffer.from(JSON.stringify(report));
+  res
+    .writeHead(status, {
+      'Content-Type': 'application/json',
+      'Content-Length': body.length,
+      'Cache-Control': 'no-store',
+    })
+    .end(body);
+}
+
+/** Our own words are fit to be shown; those of libraries name hosts, users and paths, so only their code is. */
+function reasonFor(error: unknown): string {
+  if (hasCode(error, 'STORAGE_FAILED')) return error.message;
+  const { code } = (error ?? {}) as { code?: unknown };
+  return typeof code === 'string' && /^[A-Z][A-Z0-9_]*$/.test(code) ? `not available (${code})` : 'not available';
+}

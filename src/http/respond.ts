@@ -1,0 +1,60 @@
+import { createHash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { Response } from 'express';
+
+/** A JSON document as it goes over the wire, with a strong validator made of its content. */
+export interface JsonBody {
+  readonly bytes: Buffer;
+  readonly etag: string;
+}
+
+/** What an answer says of itself when upstream could not confirm it. */
+export interface Staleness {
+  readonly ageSeconds: number;
+}
+
+/** What a handler leaves behind for the access log. */
+export interface AnswerNotes {
+  requestId: string;
+  /** One word: where the answer came from, or the code of the error that it is. */
+  outcome?: string;
+}
+
+/** The notes of one answer, which live as long as it does. */
+export function notesOf(res: Response): AnswerNotes {
+  return res.locals as AnswerNotes;
+}
+
+/** Equal values give equal bytes and equal validators, as long as their keys come in the same order. */
+export function jsonBody(value: unknown): JsonBody {
+  const bytes = Buffer.from(JSON.stringify(value));
+  return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` };
+}
+
+/**
+ * Answers GET and HEAD with a JSON document. It may be kept by caches on the way but must be asked after each time:
+ * `If-None-Match` makes that cheap. The media type is the one the clients insist on (anything else is fatal to them).
+ */
+export function sendJson(req: IncomingMessage, res: Response, value: unknown, stale?: Staleness): void {
+  const { bytes, etag } = jsonBody(value);
+  const headers: Record<string, string | number> = { ETag: etag, 'Cache-Control': 'no-cache' };
+  if (stale) {
+    headers['Age'] = Math.max(0, Math.round(stale.ageSeconds));
+    headers['Warning'] = '110 - "Response is Stale"';
+    notesOf(res).outcome = 'stale';
+  }
+  if (matchesEtag(req.headers['if-none-match'], etag)) {
+    res.writeHead(304, headers).end();
+    return;
+  }
+  headers['Content-Type'] = 'application/json';
+  headers['Content-Length'] = bytes.length;
+  res.writeHead(200, headers).end(bytes);
+}
+
+/** Whether an `If-None-Match` header names this validator (RFC 9110, 13.1.2: weak comparison). */
+export function matchesEtag(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false;
+  if (header.trim() === '*') return true;
+  return header.split(',').some((candidate) => candidate.trim().replace(/^W\//, '') === etag);
+}

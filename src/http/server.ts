@@ -1,0 +1,189 @@
+import http, { type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
+import https from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { Express } from 'express';
+import { PROXY_HINT } from './request-guards.ts';
+
+/** Load balancers keep idle connections for 60 s, and must be the ones to close them: else they send into a closed one. */
+const KEEP_ALIVE_MS = 75_000;
+/** For a request's headers, counted from the last answer on a kept connection: longer than that may idle. */
+const HEADERS_TIMEOUT_MS = KEEP_ALIVE_MS + 5_000;
+/** For a whole request to arrive. Answers may take as long as they make progress. */
+const REQUEST_TIMEOUT_MS = 120_000;
+/** For a TLS handshake. */
+const HANDSHAKE_TIMEOUT_MS = 20_000;
+/** Bytes of request line and headers. */
+const MAX_HEADER_SIZE = 16 * 1024;
+/** After so long without traffic the system probes whether the peer is still there. */
+const TCP_KEEP_ALIVE_MS = 60_000;
+
+/** Certificate and key, PEM. */
+export interface ServerCertificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/**
+ * The listening side: HTTP/1.1 over TLS, or plain when there is no certificate (behind a proxy).
+ *
+ * It knows which answers are under way, so that it can be drained: `drain` is for SIGTERM.
+ */
+export class HttpServer {
+  readonly #server: http.Server | https.Server;
+  readonly #isSecure: boolean;
+  /** Connections with the number of answers under way on each. */
+  readonly #connections = new Map<Socket, number>();
+  /** All sockets, also those still shaking hands. */
+  readonly #sockets = new Set<Socket>();
+  readonly #answers = new Set<ServerResponse>();
+  #draining: Promise<void> | undefined;
+
+  constructor({ handler, tls }: { handler: RequestListener; tls?: ServerCertificate | undefined }) {
+    const options = {
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      maxHeaderSize: MAX_HEADER_SIZE,
+      keepAlive: true,
+      keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
+      noDelay: true,
+      ...messageClasses(handler),
+    };
+    this.#isSecure = tls !== undefined;
+    this.#server = tls
+      ? https.createServer({ ...options, ...tls, handshakeTimeout: HANDSHAKE_TIMEOUT_MS })
+      : http.createServer(options);
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
+    this.#server.on(tls ? 'secureConnection' : 'connection', (socket: Socket) => {
+      this.#connections.set(socket, 0);
+      socket.once('close', () => this.#connections.delete(socket));
+    });
+    // Before the handler, so that an answer is known of whatever the handler does.
+    this.#server.on('request', (req, res) => this.#track(req, res));
+    this.#server.on('request', handler);
+    this.#server.on('clientError', refuseBrokenRequest);
+    this.#server.on('connect', refuseTunnel);
+  }
+
+  get isDraining(): boolean {
+    return this.#draining !== undefined;
+  }
+
+  /** Resolves to the port, which matters when 0 was asked for. Rejects when the address cannot be had. */
+  listen({ host, port }: { host: string; port: number }): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen(port, host, () => {
+        this.#server.off('error', reject);
+        resolve((this.#server.address() as AddressInfo).port);
+      });
+    });
+  }
+
+  /** New connections get the new certificate; those that exist keep theirs. Only for a server that began with one. */
+  replaceCertificate({ cert, key }: ServerCertificate): void {
+    if (this.#isSecure) (this.#server as https.Server).setSecureContext({ cert, key });
+  }
+
+  /**
+   * Stops accepting connections, closes the idle ones, lets the answers under way finish (their connections are closed
+   * after them), and breaks off what is left after `graceMs`. Resolves when no connection is left.
+   */
+  drain(graceMs: number): Promise<void> {
+    this.#draining ??= this.#drain(graceMs);
+    return this.#draining;
+  }
+
+  async #drain(graceMs: number): Promise<void> {
+    const closed = new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+    });
+    for (const res of this.#answers) closeAfter(res);
+    for (const [socket, answers] of this.#connections) if (answers === 0) socket.destroy();
+    const grace = setTimeout(() => {
+      for (const socket of [...this.#connections.keys(), ...this.#sockets]) socket.destroy();
+    }, graceMs);
+    await closed;
+    clearTimeout(grace);
+  }
+
+  #track(req: IncomingMessage, res: ServerResponse): void {
+    const { socket } = req;
+    const count = (by: number) => {
+      const answers = this.#connections.get(socket);
+      if (answers !== undefined) this.#connections.set(socket, answers + by);
+      return (answers ?? 0) + by;
+    };
+    this.#answers.add(res);
+    count(1);
+    if (this.isDraining) closeAfter(res);
+    res.once('close', () => {
+      this.#answers.delete(res);
+      // Those whose headers promised to keep the connection: it has to be closed all the same.
+      if (count(-1) === 0 && this.isDraining) socket.end();
+    });
+  }
+}
+
+function closeAfter(res: ServerResponse): void {
+  if (!res.headersSent) res.setHeader('Connection', 'close');
+}
+
+/**
+ * Express gives each request and answer another prototype, which makes Node 20 forget all it has compiled for them and
+ * costs two thirds of the throughput. Created with the right prototype in the first place, nothing changes under way.
+ * Node 22 and newer do not mind.
+ */
+function messageClasses(handler: RequestListener): http.ServerOptions {
+  const { request, response } = handler as Partial<Express>;
+  if (!request || !response || Number.parseInt(process.versions.node, 10) >= 22) return {};
+  // The constructors of node:http are functions, and may be called on an object made by another one.
+  function Request(this: object, ...args: unknown[]): void {
+    Reflect.apply(http.IncomingMessage, this, args);
+  }
+  function Response(this: object, ...args: unknown[]): void {
+    Reflect.apply(http.ServerResponse, this, args);
+  }
+  Request.prototype = request;
+  Response.prototype = response;
+  return { IncomingMessage: Request, ServerResponse: Response } as unknown as http.ServerOptions;
+}
+
+/** What the parser could not read never becomes a request: answered here, and the connection is over. */
+function refuseBrokenRequest(error: Error & { code?: string }, socket: Duplex): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  if (error.code === 'HPE_HEADER_OVERFLOW') {
+    refuse(socket, '431 Request Header Fields Too Large', 'HEADERS_TOO_LARGE', 'the request headers are too large');
+  } else if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+    refuse(socket, '408 Request Timeout', 'REQUEST_TIMEOUT', 'the request did not arrive in time');
+  } else {
+    refuse(socket, '400 Bad Request', 'BAD_REQUEST', 'this is not an HTTP request that Larder can read');
+  }
+}
+
+/** CONNECT is what clients send to their HTTPS_PROXY. */
+function refuseTunnel(_req: IncomingMessage, socket: Duplex): void {
+  refuse(
+    socket,
+    '405 Method Not Allowed',
+    'NOT_A_PROXY',
+    'Larder is a provider mirror, not a forward proxy',
+    PROXY_HINT,
+  );
+}
+
+function refuse(socket: Duplex, status: string, code: string, message: string, hint?: string): void {
+  socket.on('error', () => socket.destroy());
+  const body = JSON.stringify({ errors: [message], code, ...(hint === undefined ? {} : { hint }) });
+  socket.end(
+    `HTTP/1.1 ${status}\r\n${status.startsWith('405') ? 'Allow: GET, HEAD\r\n' : ''}Content-Type: application/json\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n${body}`,
+  );
+}
