@@ -39,7 +39,9 @@ export function metadataKinds(settings: FreshnessSettings): MetadataKinds {
     versions: { ...versions, freshness: () => lasting(settings.versions) },
     release: {
       ...release,
-      freshness: ({ complete }) => lasting(complete ? settings.packages : Math.min(settings.absent, settings.packages)),
+      // A release without all its platforms was probably seen while it was being published.
+      freshness: (value) =>
+        lasting(value?.complete === false ? Math.min(settings.absent, settings.packages) : settings.packages),
     },
     document: {
       ...document,

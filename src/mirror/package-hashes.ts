@@ -3,7 +3,7 @@ import { type Hash, parseHash, type Sha256 } from '../address/hash.ts';
 import type { MetadataCache, MetadataKind } from '../cache/metadata-cache.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
-import { metadataKeys } from '../store/metadataKeys.ts';
+import { metadataKeys } from '../store/keys.ts';
 
 /** A package hash is a function of the archive's digest: it never goes stale, it is only forgotten when unused for this long. */
 const KEEP_MS = 365 * 24 * 3_600_000;

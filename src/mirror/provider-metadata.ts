@@ -7,7 +7,7 @@ import type { Version } from '../address/version.ts';
 import type { MetadataCache, MetadataRead } from '../cache/metadata-cache.ts';
 import { hasCode, NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
-import { metadataKeys } from '../store/metadataKeys.ts';
+import { metadataKeys } from '../store/keys.ts';
 import type { ProviderRegistry } from '../upstream/provider-registry.ts';
 import type {
   PackageDocument,
@@ -96,7 +96,6 @@ export class ProviderMetadata {
   /** Where one archive is to be had now. Its download address may be short-lived: `renew` asks for a new one. */
   async document(upstream: Upstream, archive: ProviderArchive, renew = false): Promise<PackageDocument> {
     const published = await this.#published(upstream, archive.provider, archive.version);
-    if (renew) await this.#cache.forget(metadataKeys.packageDocument(archive));
     const { value } = await this.#cache.read(
       metadataKeys.packageDocument(archive),
       this.#kinds.document,
@@ -111,7 +110,7 @@ export class ProviderMetadata {
           signal,
         );
       },
-      { host: upstream.hostname.toString() },
+      { host: upstream.hostname.toString(), ...(renew && { notBefore: Date.now() }) },
     );
     return value;
   }

@@ -1,0 +1,141 @@
+import path from 'node:path';
+import { ArchiveCache } from './cache/archive-cache.ts';
+import { MetadataCache } from './cache/metadata-cache.ts';
+import type { Config } from './config.ts';
+import { createHttpApplication } from './http/application.ts';
+import { Health } from './http/health.ts';
+import { HttpServer } from './http/server.ts';
+import { certificateNames, loadTls, type TlsMaterial, type TlsSettings } from './http/tls.ts';
+import type { Logger } from './logger.ts';
+import { metadataKinds } from './mirror/metadata-kinds.ts';
+import { PackageHashes } from './mirror/package-hashes.ts';
+import { Policy } from './mirror/policy.ts';
+import { ProviderMetadata } from './mirror/provider-metadata.ts';
+import { ProviderMirror } from './mirror/provider-mirror.ts';
+import { DirectoryArchiveStore } from './store/directory-archive-store.ts';
+import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
+import { paths } from './store/keys.ts';
+import { PackageHasher } from './store/package-hash.ts';
+import { openRedisMetadata } from './store/redis-keyv.ts';
+import { HttpClient } from './upstream/http-client.ts';
+import { ProviderRegistry } from './upstream/provider-registry.ts';
+import { ServiceDiscovery } from './upstream/service-discovery.ts';
+import { loadUpstreamRules } from './upstreams.ts';
+
+/** Answers under way when a shutdown begins get this long. Orchestrators usually wait 30 s or longer before they kill. */
+const DRAIN_MS = 25_000;
+
+/** A Larder that listens. */
+export interface ListeningAddress {
+  readonly port: number;
+  /** As reached from this machine, without a slash at its end. */
+  readonly url: string;
+}
+
+/** A running Larder. */
+export interface App {
+  /** @throws the system's error when the address cannot be had */
+  listen(): Promise<ListeningAddress>;
+  /** The certificate authority made for `tls.mode: selfsigned`. */
+  readonly authority: TlsMaterial['authority'];
+  /** Takes up renewed certificate files. The old ones stay in use when the new ones cannot be used. */
+  reloadCertificate(): Promise<void>;
+  /** Finishes what is under way, then lets go of everything. */
+  close(): Promise<void>;
+}
+
+/**
+ * Puts the parts together: the only place besides `config.ts` that sees the configuration whole.
+ * @throws InvalidConfiguration, StorageFailed
+ */
+export async function createApp(
+  config: Config,
+  { logger, version }: { logger: Logger; version: string },
+): Promise<App> {
+  const isSealed = () => config.sealed;
+  const { metadataDeadline } = config.limits;
+
+  // What rests.
+  const hasher = new PackageHasher();
+  const store = await DirectoryArchiveStore.open({ directory: config.data, hasher, logger });
+  const metadataStore = config.redis.url
+    ? await openRedisMetadata({ url: config.redis.url, logger })
+    : await openEmbeddedMetadata(path.join(config.data, paths.metadata), { logger });
+
+  // What is remembered.
+  const cache = new MetadataCache({ store: metadataStore, logger, deadlineMs: metadataDeadline });
+  const hashes = new PackageHashes({ store, cache, logger });
+  const archives = new ArchiveCache({
+    store,
+    logger,
+    concurrentDownloads: config.limits.downloads,
+    onStored: (stored) => hashes.request(stored),
+  });
+
+  // What is outside.
+  const http = new HttpClient({ userAgent: `Larder/${version}`, proxy: config.proxy, logger, isSealed });
+  const registry = new ProviderRegistry({ http, logger });
+  const discovery = new ServiceDiscovery({ http });
+
+  // What is done with them.
+  const policy = new Policy(await loadUpstreamRules(config.upstreams.hosts));
+  const metadata = new ProviderMetadata({
+    cache,
+    kinds: metadataKinds(config.freshness),
+    discovery,
+    registry,
+    knownPackageHash: (sha256) => hashes.known(sha256),
+    logger,
+  });
+  const mirror = new ProviderMirror({ policy, metadata, registry, archives, store, hashes, isSealed, logger });
+
+  // Who comes.
+  const tlsSettings = tlsSettingsOf(config);
+  const tls = await loadTls(tlsSettings);
+  const health = new Health({
+    checks: [
+      { name: 'archives', essential: true, check: () => store.check() },
+      { name: 'metadata', essential: false, check: () => metadataStore.check() },
+    ],
+    isDraining: () => server.isDraining,
+    logger,
+  });
+  const handler = createHttpApplication({
+    mirror,
+    health,
+    logger,
+    upstreams: policy.hostnames,
+    publicUrl: config.publicUrl,
+    caCertificate: tls?.authority?.certificate,
+    isSealed,
+  });
+  const server = new HttpServer({ handler, tls });
+
+  return {
+    authority: tls?.authority,
+    listen: async () => {
+      const port = await server.listen(config.listen);
+      return { port, url: `${tls ? 'https' : 'http'}://localhost:${port}` };
+    },
+    reloadCertificate: async () => {
+      const renewed = await loadTls(tlsSettings);
+      if (renewed) server.replaceCertificate(renewed);
+    },
+    close: async () => {
+      await server.drain(DRAIN_MS);
+      await archives.close();
+      await cache.close();
+      await http.close();
+      await hasher.close();
+      await metadataStore.close();
+      await store.close();
+    },
+  };
+}
+
+function tlsSettingsOf({ tls, data, listen, publicUrl }: Config): TlsSettings {
+  if (tls.mode === 'files') return tls;
+  if (tls.mode === 'off') return { mode: 'off' };
+  const names = certificateNames({ listenHost: listen.host, publicUrl });
+  return { mode: 'selfsigned', directory: path.join(data, paths.tls), names };
+}

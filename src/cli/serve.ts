@@ -1,0 +1,49 @@
+import type { Command } from 'commander';
+import { createApp } from '../app.ts';
+import { describeConfig, loadConfig, refuseUnavailable } from '../config.ts';
+import { startUpMessage } from '../http/cli-snippets.ts';
+import { createLogger } from '../logger.ts';
+
+/** `larder serve`: runs the mirror until SIGTERM or SIGINT, then finishes what is under way. */
+export function addServe(program: Command, version: string): void {
+  program
+    .command('serve')
+    .description('run the mirror')
+    .option('-c, --config <file>', 'configuration laid over the defaults (also LARDER_CONFIG)')
+    .action(async ({ config: file }: { config?: string }) => {
+      const config = await loadConfig({ ...(file && { file }), env: process.env, cwd: process.cwd() });
+      refuseUnavailable(config);
+      const logger = createLogger(config.log);
+      const app = await createApp(config, { logger, version });
+      const address = await app.listen();
+      logger.info('listening', { version, ...describeConfig(config), url: address.url });
+
+      const caFile = app.authority?.file;
+      const baseUrl = config.publicUrl ?? address.url;
+      const upstreams = config.upstreams.hosts.map(({ hostname }) => hostname);
+      console.log(startUpMessage({ baseUrl, upstreams, ...(caFile && { caFile }) }));
+
+      process.on('SIGHUP', () => {
+        app.reloadCertificate().then(
+          () => logger.info('certificate reloaded'),
+          (error: unknown) => logger.error('certificate not reloaded, the old one stays in use', { error }),
+        );
+      });
+      const signal = await firstOf('SIGTERM', 'SIGINT');
+      logger.info('shutting down', { signal });
+      await app.close();
+      logger.info('stopped');
+    });
+}
+
+/** A second signal ends the process at once, as people expect of Ctrl-C. */
+function firstOf(...signals: NodeJS.Signals[]): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    for (const signal of signals) {
+      process.once(signal, () => {
+        for (const other of signals) process.once(other, () => process.exit(1));
+        resolve(signal);
+      });
+    }
+  });
+}
