@@ -1,0 +1,121 @@
+import { expect, test } from 'vitest';
+import { StorageFailed } from '../../src/errors.ts';
+import type { HealthCheck } from '../../src/http/health.ts';
+import { start } from './harness.ts';
+
+const ok = (name: string, essential = true): HealthCheck => ({ name, essential, check: async () => {} });
+const bad = (name: string, essential: boolean, error: unknown): HealthCheck => ({
+  name,
+  essential,
+  check: () => Promise.reject(error),
+});
+
+test('a living process says so, whatever else is wrong', async () => {
+  const { ask } = await start({}, { checks: [bad('archives', true, new Error('gone'))] });
+  const answer = await ask('GET /healthz');
+  expect(answer.statusLine).toBe('HTTP/1.1 200 OK');
+  expect(answer.json()).toEqual({ status: 'alive' });
+  expect(answer.headers['cache-control']).toBe('no-store');
+});
+
+test('all is well', async () => {
+  const { ask } = await start({}, { checks: [ok('archives'), ok('metadata', false)] });
+  const answer = await ask('GET /readyz');
+  expect(answer.statusLine).toBe('HTTP/1.1 200 OK');
+  expect(answer.json()).toEqual({
+    status: 'ready',
+    checks: { archives: { status: 'ok' }, metadata: { status: 'ok' } },
+  });
+});
+
+test('without its metadata store Larder is slower, and still ready; addresses and passwords are not shown', async () => {
+  const refused = Object.assign(new Error('connect redis://user:secret@10.0.0.1'), { code: 'ECONNREFUSED' });
+  const { ask, log } = await start({}, { checks: [ok('archives'), bad('metadata', false, refused)] });
+  const answer = await ask('GET /readyz');
+  expect(answer.statusLine).toBe('HTTP/1.1 200 OK');
+  expect(answer.json()).toEqual({
+    status: 'degraded',
+    checks: { archives: { status: 'ok' }, metadata: { status: 'degraded', reason: 'not available (ECONNREFUSED)' } },
+  });
+  expect((await log.entry('health check failed')).fields).toEqual({ check: 'metadata', error: refused });
+});
+
+test('without a place for archives Larder is not ready', async () => {
+  const readOnly = new StorageFailed('writing', Object.assign(new Error('write /srv'), { code: 'EROFS' }));
+  const { ask } = await start({}, { checks: [bad('archives', true, readOnly), ok('metadata', false)] });
+  const answer = await ask('GET /readyz');
+  expect(answer.statusLine).toBe('HTTP/1.1 503 Service Unavailable');
+  expect(answer.json()).toMatchObject({
+    status: 'failing',
+    checks: { archives: { status: 'failing', reason: 'writing failed (EROFS)' } },
+  });
+});
+
+test('a check that hangs is a check that failed', async () => {
+  const { ask } = await start(
+    {},
+    { checks: [{ name: 'metadata', essential: false, check: () => new Promise(() => {}) }] },
+  );
+  expect((await ask('GET /readyz')).json()).toMatchObject({ status: 'degraded' });
+});
+
+test('a check that throws at once is a check that failed', async () => {
+  const check = () => {
+    throw new Error('no');
+  };
+  const { ask } = await start({}, { checks: [{ name: 'archives', essential: true, check }] });
+  expect((await ask('GET /readyz')).statusLine).toBe('HTTP/1.1 503 Service Unavailable');
+});
+
+test('checks asked for at the same time run once', async () => {
+  let runs = 0;
+  let finish = () => {};
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  const check = () => {
+    runs += 1;
+    return finished;
+  };
+  const { ask, log } = await start({}, { checks: [{ name: 'archives', essential: true, check }] });
+  const answers = Promise.all([ask('GET /readyz'), ask('GET /readyz')]);
+  await ask('GET /healthz');
+  await log.entry('request');
+  finish();
+  expect((await answers).map(({ statusLine }) => statusLine)).toEqual(['HTTP/1.1 200 OK', 'HTTP/1.1 200 OK']);
+  expect(runs).toBe(1);
+});
+
+test('a Larder that is shutting down is not ready', async () => {
+  let finish = () => {};
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  let begun = () => {};
+  const beginning = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+  const check = () => {
+    begun();
+    return finished;
+  };
+  const { ask, server } = await start({}, { checks: [{ name: 'archives', essential: true, check }] });
+  const asking = ask('GET /readyz');
+  await beginning;
+  const drained = server.drain(10_000);
+  finish();
+  const answer = await asking;
+  expect(answer.statusLine).toBe('HTTP/1.1 503 Service Unavailable');
+  expect(answer.json()['status']).toBe('draining');
+  await drained;
+});
+
+test.each(['/healthz', '/readyz'])('%s is for GET and HEAD', async (path) => {
+  const { ask } = await start();
+  const refused = await ask(`POST ${path}`, 'Content-Length: 0');
+  expect(refused.statusLine).toBe('HTTP/1.1 405 Method Not Allowed');
+  expect(refused.headers['allow']).toBe('GET, HEAD');
+  const head = await ask(`HEAD ${path}`);
+  expect(head.statusLine).toBe('HTTP/1.1 200 OK');
+  expect(head.body.length).toBe(0);
+});
