@@ -409,6 +409,18 @@ describe('stale', () => {
     await pass(RETRY_STALE_MS);
     expect((await read()).value).toEqual(['two']);
   });
+
+  it('asks again at once when a slow refresh turned out to be refused', async () => {
+    const slow = upstream.hold();
+    const reading = read();
+    await pass(DEADLINE_MS / 4);
+    expect((await reading).stale).toBeDefined();
+    const refusal = new UpstreamRefused(HOST, 'answered 403');
+    slow.settle(refusal);
+    await pass(0);
+    await expect(read()).rejects.toBe(refusal);
+    expect(upstream.calls).toBe(3);
+  });
 });
 
 describe('absent', () => {
