@@ -32,11 +32,9 @@ export class SparingStore {
 
   /** `undefined` also when the store does not answer. Never rejects. */
   async get(key: string): Promise<MetadataEntry | undefined> {
-    const wasResting = this.#restUntil;
     if (this.#isResting()) return undefined;
-    const failedBefore = wasResting !== Number.NEGATIVE_INFINITY;
     // The one that tries after a rest tries alone.
-    if (failedBefore) this.#restUntil = this.#now() + REST_MS;
+    if (this.#restUntil !== Number.NEGATIVE_INFINITY) this.#restUntil = this.#now() + REST_MS;
     try {
       const entry = await this.#store.get(key);
       this.#restUntil = Number.NEGATIVE_INFINITY;
