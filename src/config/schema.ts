@@ -1,0 +1,221 @@
+import { z } from 'zod';
+import { Hostname } from '../address/hostname.ts';
+import { ProviderAddress } from '../address/provider.ts';
+import type { KeyPath } from './layers.ts';
+import { suggestion } from './problems.ts';
+import { parseDuration, parseSize } from './units.ts';
+
+/** Clients stop waiting at 10 s; the answer has to travel, too. */
+const MAX_METADATA_DEADLINE_MS = 9_000;
+
+// No message here may quote a value: it could be a secret that went into the wrong place.
+
+/** Reads with `parse`; `undefined` or an exception (whose message then counts) is a problem. */
+function parsed<T>(parse: (text: string) => T | undefined, otherwise: string) {
+  return z.unknown().transform((given, context): T => {
+    try {
+      const value = typeof given === 'string' ? parse(given) : undefined;
+      if (value !== undefined) return value;
+    } catch {}
+    context.addIssue({ code: 'custom', message: given === undefined ? 'is missing' : otherwise });
+    return z.NEVER;
+  });
+}
+
+const text = z.string().min(1, 'is empty');
+const duration = parsed(
+  parseDuration,
+  'must be a duration with a unit, at most 3650d: write 500ms, 60s, 5m, 1h or 90d',
+);
+const size = parsed(parseSize, 'must be a size with a unit: write 500GB (decimal) or 10GiB (binary), or null');
+const hostname = parsed(Hostname.parse, 'must be a host name, or HOST:PORT');
+
+// `${NAME}` makes texts of numbers and booleans.
+const integer = (least: number, most: number) =>
+  z.preprocess(
+    (given) => (typeof given === 'string' && /^\d{1,9}$/.test(given) ? Number(given) : given),
+    z.number().refine((value) => Number.isInteger(value) && value >= least && value <= most, {
+      error: `must be a whole number from ${least} to ${most}`,
+    }),
+  );
+const flag = z.preprocess((given) => (given === 'true' ? true : given === 'false' ? false : given), z.boolean());
+
+/** What an Authorization header can hold. */
+const secret = z
+  .string()
+  .regex(/^[\x21-\x7e]+$/, 'must not be empty, nor hold spaces, line breaks or non-ASCII letters');
+
+const pattern = parsed((given) => {
+  const [namespace = '', type = '', ...rest] = given.split('/');
+  if (rest.length > 0) return undefined;
+  const filled = (part: string) => (part === '*' ? 'any' : part);
+  const address = new ProviderAddress(Hostname.parse('localhost'), filled(namespace), filled(type));
+  return `${namespace === '*' ? '*' : address.namespace}/${type === '*' ? '*' : address.type}`;
+}, 'must be NAMESPACE/TYPE, with * for a whole part, such as "platform/*"');
+
+const redisUrl = parsed(
+  (given) => (/^rediss?:$/.test(new URL(given).protocol) && new URL(given).host ? given : undefined),
+  'must be a redis:// or rediss:// URL, or null',
+);
+
+const publicUrl = parsed((given) => {
+  const { protocol, username, password, search, hash, href } = new URL(given);
+  return /^https?:$/.test(protocol) && !username && !password && !search && !hash
+    ? href.replace(/\/+$/, '')
+    : undefined;
+}, 'must be a http:// or https:// URL without user, query and fragment, or null');
+
+const credentials = z
+  .strictObject({ token: secret.optional(), tokenFile: text.optional(), forward: flag.optional() })
+  .superRefine(({ token, tokenFile, forward }, context) => {
+    const given = [token !== undefined, tokenFile !== undefined, forward === true].filter(Boolean).length;
+    if (given > 1 || (given === 0 && forward === undefined)) {
+      context.addIssue({ code: 'custom', message: 'must have exactly one of token, tokenFile and forward' });
+    }
+  });
+
+const upstream = z.strictObject({
+  credentials: credentials.optional(),
+  ca: text.optional(),
+  clientCertificate: z.strictObject({ cert: text, key: text }).optional(),
+  privateNetwork: flag.default(false),
+  signatures: z.enum(['require', 'verify', 'ignore']).default('verify'),
+  include: z.array(pattern).default([]),
+  exclude: z.array(pattern).default([]),
+});
+
+const upstreams = z
+  .strictObject({ default: hostname, hosts: z.record(z.string(), upstream) })
+  .superRefine(({ default: chosen, hosts }, context) => {
+    if (!Object.hasOwn(hosts, chosen.toString())) {
+      const message = 'must be one of upstreams.hosts; add it there, or choose another';
+      context.addIssue({ code: 'custom', path: ['default'], message });
+    }
+  });
+
+const clientToken = z
+  .strictObject({
+    name: z.string().regex(/^[\w.-]{1,64}$/, 'must be 1 to 64 letters, digits, dots, dashes or underscores'),
+    token: secret.optional(),
+    tokenFile: text.optional(),
+    roles: z.array(z.enum(['read', 'admin'])).min(1, 'must hold at least one of read and admin'),
+  })
+  .superRefine(({ token, tokenFile }, context) => {
+    if ((token === undefined) === (tokenFile === undefined)) {
+      context.addIssue({ code: 'custom', message: 'must have either token or tokenFile' });
+    }
+  });
+
+const clientTokens = z.array(clientToken).superRefine((tokens, context) => {
+  for (const [index, { name, token }] of tokens.entries()) {
+    const earlier = tokens.slice(0, index);
+    if (earlier.some((other) => other.name === name)) {
+      context.addIssue({ code: 'custom', path: [index, 'name'], message: 'is the name of an earlier token, too' });
+    } else if (token !== undefined && earlier.some((other) => other.token === token)) {
+      const message = 'is the same secret as that of an earlier token: nobody could tell the two apart';
+      context.addIssue({ code: 'custom', path: [index, 'token'], message });
+    }
+  }
+});
+
+const access = z
+  .strictObject({
+    anonymous: z.enum(['read', 'none']),
+    tokens: clientTokens,
+    links: z.strictObject({ lifetime: duration }),
+  })
+  .superRefine(({ anonymous, tokens }, context) => {
+    if (anonymous === 'none' && tokens.length === 0) {
+      const message = 'is none, but there are no tokens: nobody could do anything; add some to access.tokens';
+      context.addIssue({ code: 'custom', path: ['anonymous'], message });
+    }
+  });
+
+const tls = z
+  .strictObject({ mode: z.enum(['selfsigned', 'files', 'off']), cert: text.optional(), key: text.optional() })
+  .superRefine((value, context) => {
+    for (const name of ['cert', 'key'] as const) {
+      if (value.mode === 'files' && value[name] === undefined) {
+        context.addIssue({ code: 'custom', path: [name], message: 'is missing; mode files needs cert and key' });
+      } else if (value.mode !== 'files' && value[name] !== undefined) {
+        const message = `has no use in mode ${value.mode}; set tls.mode to files, or remove it`;
+        context.addIssue({ code: 'custom', path: [name], message });
+      }
+    }
+  });
+
+const freshness = z
+  .strictObject({ versions: duration, discovery: duration, packages: duration, absent: duration, keep: duration })
+  .superRefine((value, context) => {
+    for (const name of ['versions', 'discovery', 'packages'] as const) {
+      if (value.keep >= value[name]) continue;
+      context.addIssue({ code: 'custom', path: ['keep'], message: `must be no less than freshness.${name}` });
+      return;
+    }
+  });
+
+const limits = z.strictObject({
+  disk: size.nullable(),
+  downloads: integer(1, 1_000),
+  metadataDeadline: duration.refine((value) => value <= MAX_METADATA_DEADLINE_MS, {
+    error: 'must be at most 9s: clients give up after 10 s',
+  }),
+});
+
+export const schema = z.strictObject({
+  listen: z.strictObject({ host: text, port: integer(0, 65_535) }),
+  tls,
+  publicUrl: publicUrl.nullable(),
+  data: text,
+  redis: z.strictObject({ url: redisUrl.nullable() }),
+  sealed: flag,
+  upstreams,
+  access,
+  freshness,
+  limits,
+  log: z.strictObject({
+    level: z.enum(['debug', 'info', 'warn', 'error']),
+    format: z.enum(['auto', 'json', 'text']),
+  }),
+});
+
+const TYPE_NAMES: Readonly<Record<string, string>> = {
+  string: 'a text (in quotes, when it looks like a number)',
+  number: 'a number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'a map of keys',
+  record: 'a map of keys',
+};
+
+/** An issue in words that say how to mend it; one for each unknown key. */
+export function explain(issue: z.core.$ZodIssue): { path: KeyPath; message: string }[] {
+  const path = issue.path as KeyPath;
+  switch (issue.code) {
+    case 'unrecognized_keys':
+      return issue.keys.map((key) => ({
+        path: [...path, key],
+        message: `is not a known key; ${suggestion(key, keysAt(path))}`,
+      }));
+    case 'invalid_type': {
+      const isMissing = issue.message.endsWith('received undefined');
+      const wanted = TYPE_NAMES[issue.expected] ?? issue.expected;
+      return [{ path, message: isMissing ? `is missing; it must be ${wanted}` : `must be ${wanted}` }];
+    }
+    case 'invalid_value':
+      return [{ path, message: `must be one of ${issue.values.join(', ')}` }];
+    default:
+      return [{ path, message: issue.message }];
+  }
+}
+
+/** The keys that a map of the configuration may have. */
+function keysAt(path: KeyPath): string[] {
+  type Shape = z.core.JSONSchema.BaseSchema;
+  let shape = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Shape;
+  for (const part of path) {
+    const inner = shape.properties?.[part] ?? shape.additionalProperties ?? shape.items;
+    shape = (typeof inner === 'object' ? inner : {}) as Shape;
+  }
+  return Object.keys(shape.properties ?? {});
+}
