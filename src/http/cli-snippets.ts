@@ -32,7 +32,7 @@ export function cliConfiguration({ baseUrl, upstreams }: MirrorAddress): string 
   network_mirror {
     url     = ${quote(networkMirrorUrl(baseUrl))}
     include = ${list}
-    # trust_all_hashes = true  # OpenTofu 1.12 and newer: complete lock files
+    # trust_all_hashes = true  # OpenTofu >= 1.12
   }
   direct {
     exclude = ${list}

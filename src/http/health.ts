@@ -31,6 +31,8 @@ export class Health {
   readonly #checks: readonly HealthCheck[];
   readonly #isDraining: () => boolean;
   readonly #logger: Logger;
+  /** Checks that failed when they were last run. */
+  readonly #failed = new Set<string>();
   #running: Promise<HealthReport> | undefined;
 
   constructor(deps: { checks: readonly HealthCheck[]; isDraining: () => boolean; logger: Logger }) {
@@ -64,9 +66,12 @@ export class Health {
     });
     try {
       await Promise.race([check(), late]);
+      if (this.#failed.delete(name)) this.#logger.info('health check succeeds again', { check: name });
       return { status: 'ok' };
     } catch (error) {
-      this.#logger.warn('health check failed', { check: name, error });
+      // Asked every few seconds: the change is news, the state is not.
+      if (!this.#failed.has(name)) this.#logger.warn('health check failed', { check: name, error });
+      this.#failed.add(name);
       return { status: essential ? 'failing' : 'degraded', reason: reasonFor(error) };
     } finally {
       clearTimeout(timer);

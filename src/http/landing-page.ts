@@ -131,7 +131,7 @@ ${codeBlock('Shell', trustCommands(baseUrl))}
 <ul>
 <li><code>SSL_CERT_FILE</code> replaces the system's list. To reach other hosts as well, append the certificate to a copy of
 that list, or install it system-wide. On macOS and Windows, add it to the system's trust store.</li>
-<li>Its SHA-256 fingerprint, to compare with what Larder's operator sees:
+<li>Its SHA-256 fingerprint, to compare with that of <code>tls/ca.pem</code> in Larder's data directory:
 <code class="fingerprint">${new X509Certificate(caCertificate).fingerprint256}</code></li>
 </ul>
 </section>`;

@@ -67,6 +67,20 @@ test('a check that throws at once is a check that failed', async () => {
   expect((await ask('GET /readyz')).statusLine).toBe('HTTP/1.1 503 Service Unavailable');
 });
 
+test('a failure is logged when it begins and when it ends, not each time it is seen', async () => {
+  let broken = true;
+  const check = async () => {
+    if (broken) throw new Error('no');
+  };
+  const { ask, log } = await start({}, { checks: [{ name: 'metadata', essential: false, check }] });
+  for (const state of [true, true, false, false]) {
+    broken = state;
+    await ask('GET /readyz');
+  }
+  const news = log.entries.filter(({ level }) => level !== 'debug').map(({ level, message }) => `${level} ${message}`);
+  expect(news).toEqual(['warn health check failed', 'info health check succeeds again']);
+});
+
 test('checks asked for at the same time run once', async () => {
   let runs = 0;
   let finish = () => {};

@@ -19,7 +19,7 @@ test('the CLI configuration sends the mirrored registries here, and nothing else
       "registry.opentofu.org/*/*",
       "registry.terraform.io/*/*",
     ]
-    # trust_all_hashes = true  # OpenTofu 1.12 and newer: complete lock files
+    # trust_all_hashes = true  # OpenTofu >= 1.12
   }
   direct {
     exclude = [
