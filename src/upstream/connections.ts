@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { Agent, buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
-import { InvalidConfiguration } from '../errors.ts';
+import { InvalidConfiguration, UpstreamUnreachable } from '../errors.ts';
 import { lookupPublic } from './address-guard.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -34,6 +34,7 @@ export class Connections {
   readonly #proxy: { http: string; https: string; no: string } | undefined;
   readonly #limits: ConnectionLimits;
   readonly #pools = new Map<string, Dispatcher>();
+  #closed = false;
 
   /** @throws InvalidConfiguration when a proxy is no usable URL */
   constructor(deps: { proxy: ProxySettings; limits: ConnectionLimits }) {
@@ -43,8 +44,15 @@ export class Connections {
     this.#limits = deps.limits;
   }
 
-  /** @throws InvalidConfiguration when its certificates cannot be used */
+  /** @throws InvalidConfiguration when its certificates cannot be used; UpstreamUnreachable after `close` */
   for(upstream: Upstream): Dispatcher {
+    if (this.#closed) {
+      throw new UpstreamUnreachable(
+        String(upstream.hostname),
+        'connection',
+        'is not asked any more: Larder is stopping',
+      );
+    }
     const profile = profileOf(upstream);
     let pool = this.#pools.get(profile);
     if (!pool) {
@@ -56,6 +64,7 @@ export class Connections {
 
   /** Ends everything under way. */
   async close(): Promise<void> {
+    this.#closed = true;
     const pools = [...this.#pools.values()];
     this.#pools.clear();
     await Promise.all(pools.map((pool) => pool.destroy()));

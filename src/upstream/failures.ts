@@ -56,7 +56,8 @@ export function transportFailure(url: URL, error: unknown, signal: AbortSignal):
 export function isWorthRetrying(error: unknown): error is UpstreamUnreachable {
   if (!isUnreachable(error) || error.reason === 'timeout' || error.reason === 'sealed') return false;
   if (error.reason === 'failing') return /\((500|502|503|504)\)/.test(error.message);
-  return !CERTIFICATE.test(codeOf(rootOf(error.cause))) && !TLS.test(codeOf(rootOf(error.cause)));
+  const code = codeOf(rootOf(error.cause));
+  return ![CERTIFICATE, TLS, STOPPING].some((pattern) => pattern.test(code));
 }
 
 const TIMEOUTS: Readonly<Record<string, string>> = {
@@ -81,6 +82,8 @@ const NONSENSE = /^(HPE_|UND_ERR_HEADERS_OVERFLOW|UND_ERR_INVALID_ARG)/;
 const CERTIFICATE =
   /^(CERT_|SELF_SIGNED|DEPTH_ZERO|UNABLE_TO_|ERR_TLS_CERT|HOSTNAME_MISMATCH|INVALID_CA|UND_ERR_PRX_TLS)/;
 const TLS = /^(ERR_SSL_|EPROTO)/;
+/** Our own client was closed. */
+const STOPPING = /^UND_ERR_(DESTROYED|CLOSED)$/;
 
 function connectionDetail(code: string, certificate: boolean, cause: unknown): string {
   const shown = code ? ` (${code})` : '';
@@ -103,8 +106,11 @@ function rootOf(error: unknown): unknown {
 }
 
 function codeOf(error: unknown): string {
-  const code = (error as { code?: unknown } | null | undefined)?.code;
-  return typeof code === 'string' ? code : '';
+  const { code, name, message } = (error ?? {}) as { code?: unknown; name?: unknown; message?: unknown };
+  if (typeof code === 'string') return code;
+  // The parser in use gives words only.
+  if (name !== 'HTTPParserError') return '';
+  return /EOF|closed/i.test(String(message)) ? 'HPE_INVALID_EOF_STATE' : 'HPE_NOT_HTTP';
 }
 
 function isLarderError(error: unknown): error is LarderError {
