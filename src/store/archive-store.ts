@@ -35,9 +35,15 @@ export interface ReleaseFiles {
  * @throws StorageFailed from every method when the disk (or bucket) fails.
  */
 export interface ArchiveStore {
-  /** Costs no more than a look at the file; does not read it. */
+  /**
+   * Costs no more than a look at the file. Only a file that somebody else put in place, with hashes beside it, is read
+   * and compared, once. A file that has lost its size is discarded.
+   */
   find(archive: ProviderArchive): Promise<StoredArchive | undefined>;
-  /** Everything stored of one provider, in no particular order. */
+  /**
+   * Everything stored of one provider, in no particular order. Files that somebody else put in place are in it as soon
+   * as they have been compared with the hashes beside them, which a list waits for a few seconds at most.
+   */
   list(provider: ProviderAddress): Promise<readonly StoredArchive[]>;
   /** Every provider of which anything is stored. */
   providers(): AsyncIterable<ProviderAddress>;
@@ -45,6 +51,12 @@ export interface ArchiveStore {
   read(stored: StoredArchive, range?: ByteRange): Promise<Readable>;
   /** Opens a place aside for an archive that is arriving. Nothing of it is visible to `find` before `commit`. */
   receive(archive: ProviderArchive): Promise<IncomingArchive>;
+  /**
+   * Takes over a file that lies in the archive's place without a record: copied in, or left by a crash. It must have
+   * the expected digest or a hash that is recorded beside it; one that contradicts them is discarded, and one of which
+   * nothing is known is left alone. `undefined` when there is nothing to take over, which costs one look.
+   */
+  adopt(archive: ProviderArchive, expected?: { readonly sha256: Sha256 }): Promise<StoredArchive | undefined>;
   /** Keeps SHA256SUMS and signature beside the version's archives. */
   putRelease(provider: ProviderAddress, version: Version, files: ReleaseFiles): Promise<void>;
   getRelease(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined>;

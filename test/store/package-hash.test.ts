@@ -31,10 +31,10 @@ async function hashOf(zip: Buffer) {
 
 const hashOfEntries = (...entries: HandMadeEntry[]) => hashOf(handMadeZip(entries));
 
-async function yazlZip(fill: (zip: ZipFile) => void, options?: { forceZip64Format: boolean }): Promise<string> {
+async function yazlZip(fill: (zip: ZipFile) => void, { forceZip64Format = false } = {}): Promise<string> {
   const zip = new ZipFile();
   fill(zip);
-  zip.end(options ?? { forceZip64Format: false });
+  zip.end({ forceZip64Format, comment: '' });
   const path = join(directory, `${++count}.zip`);
   await pipeline(zip.outputStream, createWriteStream(path));
   return path;

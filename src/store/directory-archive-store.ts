@@ -1,0 +1,302 @@
+import type { Stats } from 'node:fs';
+import { mkdir, open, readFile, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
+import pLimit from 'p-limit';
+import type { ProviderArchive } from '../address/archive.ts';
+import { type Hash, type Sha256, sha256Of, zipHash } from '../address/hash.ts';
+import type { ProviderAddress } from '../address/provider.ts';
+import type { Version } from '../address/version.ts';
+import type { Logger } from '../logger.ts';
+import { digestOf, isSettled, judge } from './adoption.ts';
+import type { ArchiveStore, ByteRange, IncomingArchive, ReleaseFiles, StoredArchive } from './archive-store.ts';
+import { IncomingFile } from './incoming-file.ts';
+import { paths } from './keys.ts';
+import { type ArchiveRecord, fileIdentity, MirrorDocuments } from './mirror-documents.ts';
+import type { PackageHasher } from './package-hash.ts';
+import { PartialFiles } from './partial-files.ts';
+import { archiveFiles, providerDirectories } from './provider-directories.ts';
+import { ifPresent, ofStorage } from './storage-errors.ts';
+
+/** With fewer, larger reads one stream is as fast as the disk cache; 64 KiB costs a third of that. */
+const READ_BYTES = 256 * 1024;
+/** How long a list waits for archives that somebody else put in place to be examined. Clients wait 10 s in all. */
+const ADOPTION_PATIENCE_MS = 3_000;
+/** A directory that changed this recently may change again without its time stamp showing it. */
+const RACY_MS = 2_000;
+const MAX_REMEMBERED = 10_000;
+
+/**
+ * Archives in the packed layout below `providers/`: at any moment a `filesystem_mirror` and a static network mirror.
+ *
+ * An archive is present when VERSION.json records its digest and size and the file has that size. Writing puts the
+ * archive in place first, then VERSION.json, then index.json, each whole; after a crash in between, the archive is not
+ * present until it has been compared with its digest again.
+ */
+export class DirectoryArchiveStore implements ArchiveStore {
+  readonly #directory: string;
+  readonly #partials: PartialFiles;
+  readonly #documents: MirrorDocuments;
+  readonly #hasher: PackageHasher;
+  readonly #logger: Logger;
+  /** Lists that hold for as long as the provider's directory is not touched. */
+  readonly #lists = new LRUCache<string, { identity: string; list: readonly StoredArchive[] }>({ max: MAX_REMEMBERED });
+  /** Files that could not be verified, by path: not read again until they change. */
+  readonly #unverifiable = new LRUCache<string, string>({ max: MAX_REMEMBERED });
+  readonly #adoptions = new Map<string, Promise<StoredArchive | undefined>>();
+  readonly #background = pLimit(1);
+  #closed = false;
+
+  private constructor(directory: string, partials: PartialFiles, hasher: PackageHasher, logger: Logger) {
+    this.#directory = directory;
+    this.#partials = partials;
+    this.#documents = new MirrorDocuments({ directory, partials, logger });
+    this.#hasher = hasher;
+    this.#logger = logger;
+  }
+
+  /** Makes the directories and sweeps away what dead processes left. The hasher stays the caller's. @throws StorageFailed */
+  static async open(deps: {
+    directory: string;
+    hasher: PackageHasher;
+    logger: Logger;
+  }): Promise<DirectoryArchiveStore> {
+    await ofStorage('making the data directory', mkdir(join(deps.directory, paths.providers), { recursive: true }));
+    const partials = await PartialFiles.open(join(deps.directory, paths.partial), deps.logger);
+    return new DirectoryArchiveStore(deps.directory, partials, deps.hasher, deps.logger);
+  }
+
+  async find(archive: ProviderArchive): Promise<StoredArchive | undefined> {
+    const [record, file] = await Promise.all([this.#recordOf(archive), this.#look(archive)]);
+    if (!file) return undefined;
+    const stored = asStored(archive, record, file);
+    if (stored) return stored;
+    if (isOurs(record)) return this.#discardDamaged(archive, record, file);
+    return this.#isCandidate(archive, record, file) ? this.adopt(archive) : undefined;
+  }
+
+  async list(provider: ProviderAddress): Promise<readonly StoredArchive[]> {
+    const directory = join(this.#directory, paths.provider(provider));
+    const seen = await ifPresent('looking for a provider', stat(directory));
+    if (!seen) return [];
+    const identity = fileIdentity(seen);
+    const known = this.#lists.get(directory);
+    if (known?.identity === identity) return known.list;
+
+    const list: StoredArchive[] = [];
+    const candidates: ProviderArchive[] = [];
+    const look = async (archive: ProviderArchive) => {
+      const [record, file] = await Promise.all([this.#recordOf(archive), this.#look(archive)]);
+      const stored = file && asStored(archive, record, file);
+      if (stored) list.push(stored);
+      else if (file && isOurs(record)) await this.#discardDamaged(archive, record, file);
+      else if (file && this.#isCandidate(archive, record, file)) candidates.push(archive);
+    };
+    await Promise.all((await archiveFiles(this.#directory, provider)).map(look));
+    if (candidates.length > 0) return [...list, ...(await this.#adoptSome(candidates))];
+    if (Date.now() - seen.mtimeMs > RACY_MS) this.#lists.set(directory, { identity, list });
+    return list;
+  }
+
+  async *providers(): AsyncGenerator<ProviderAddress> {
+    for await (const provider of providerDirectories(this.#directory)) {
+      if ((await this.list(provider)).length > 0) yield provider;
+    }
+  }
+
+  async read(stored: StoredArchive, range?: ByteRange): Promise<Readable> {
+    const handle = await ofStorage('opening an archive', open(this.#pathOf(stored.archive), 'r'));
+    try {
+      const { size } = await ofStorage('opening an archive', handle.stat());
+      if (size !== stored.size) {
+        await ofStorage('opening an archive', Promise.reject(new Error('its size has changed')));
+      }
+      // The stream closes the handle when it ends and when it is destroyed.
+      return handle.createReadStream({ ...range, highWaterMark: READ_BYTES });
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+  }
+
+  async receive(archive: ProviderArchive): Promise<IncomingArchive> {
+    const { path, handle } = await this.#partials.create();
+    return new IncomingFile({
+      path,
+      handle,
+      publish: async (partial, size, sha256) => {
+        const final = this.#pathOf(archive);
+        await this.#partials.publish(partial, final);
+        return { path: final, stored: await this.#record(archive, sha256, undefined, size) };
+      },
+    });
+  }
+
+  async adopt(archive: ProviderArchive, expected?: { readonly sha256: Sha256 }): Promise<StoredArchive | undefined> {
+    const key = `${expected?.sha256 ?? ''} ${archive}`;
+    const running = this.#adoptions.get(key);
+    if (running) return running;
+    const started = this.#adopt(archive, expected?.sha256).finally(() => this.#adoptions.delete(key));
+    this.#adoptions.set(key, started);
+    return started;
+  }
+
+  async putRelease(provider: ProviderAddress, version: Version, files: ReleaseFiles): Promise<void> {
+    const known = await this.getRelease(provider, version);
+    if (!known?.shasums.equals(files.shasums)) {
+      await this.#makeDirectory(provider);
+      await this.#partials.write(join(this.#directory, paths.shasums(provider, version)), files.shasums);
+    }
+    if (files.signature && !known?.signature?.equals(files.signature)) {
+      await this.#partials.write(join(this.#directory, paths.signature(provider, version)), files.signature);
+    }
+  }
+
+  async getRelease(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined> {
+    const read = (path: string) => ifPresent('reading checksums', readFile(join(this.#directory, path)));
+    const [shasums, signature] = await Promise.all([
+      read(paths.shasums(provider, version)),
+      read(paths.signature(provider, version)),
+    ]);
+    return shasums && { shasums, signature };
+  }
+
+  async putPackageHash(archive: ProviderArchive, h1: Hash): Promise<void> {
+    const record = await this.#recordOf(archive);
+    if (!isOurs(record) || record.hashes[0] === h1) return;
+    const others = record.hashes.filter((hash) => hash !== h1);
+    await this.#documents.put(archive, [h1, ...others], record.size);
+  }
+
+  async computePackageHash({ archive }: StoredArchive): Promise<Hash | undefined> {
+    const outcome = await this.#hasher.hash(this.#pathOf(archive));
+    if ('hash' in outcome) return outcome.hash;
+    this.#logger.warn('an archive has no package hash', { archive: archive.toString(), reason: outcome.reason });
+    return undefined;
+  }
+
+  async verify({ archive, sha256 }: StoredArchive): Promise<boolean> {
+    return (await digestOf(this.#pathOf(archive))) === sha256;
+  }
+
+  async discard(archive: ProviderArchive): Promise<void> {
+    // Not offered any more before it is not there any more.
+    await this.#documents.remove(archive);
+    await ofStorage('removing an archive', rm(this.#pathOf(archive), { force: true }));
+  }
+
+  check(): Promise<void> {
+    return this.#partials.check();
+  }
+
+  /** Waits for examinations under way; further ones are dropped. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.allSettled(this.#adoptions.values());
+  }
+
+  async #look(archive: ProviderArchive): Promise<Stats | undefined> {
+    const file = await ifPresent('looking for an archive', stat(this.#pathOf(archive)));
+    return file?.isFile() ? file : undefined;
+  }
+
+  async #recordOf(archive: ProviderArchive): Promise<ArchiveRecord | undefined> {
+    const records = await this.#documents.records(archive.provider, archive.version);
+    const record = records.get(archive.platform.toString());
+    // Some other mirror may have kept it under another name: then it says nothing of this file.
+    return record?.url === archive.filename ? record : undefined;
+  }
+
+  async #record(archive: ProviderArchive, sha256: Sha256, h1: Hash | undefined, size: number): Promise<StoredArchive> {
+    await this.#documents.put(archive, h1 ? [h1, zipHash(sha256)] : [zipHash(sha256)], size);
+    const file = await this.#look(archive);
+    return { archive, size, sha256, h1, storedAt: file?.mtime ?? new Date() };
+  }
+
+  async #discardDamaged(archive: ProviderArchive, record: OurRecord, file: Stats): Promise<undefined> {
+    if (!isSettled(file)) return;
+    this.#logger.warn('a stored archive is damaged and was discarded', {
+      archive: archive.toString(),
+      expected: record.size,
+      size: file.size,
+    });
+    await this.discard(archive);
+  }
+
+  /** Somebody else put it there, says by which hash it can be known, and it was not examined before. */
+  #isCandidate(archive: ProviderArchive, record: ArchiveRecord | undefined, file: Stats): boolean {
+    if (!record?.hashes.length) return false;
+    return this.#unverifiable.get(archive.toString()) !== fileIdentity(file);
+  }
+
+  /** Those that could be examined soon enough; the others will be in a later list. */
+  async #adoptSome(candidates: readonly ProviderArchive[]): Promise<StoredArchive[]> {
+    const adopted: StoredArchive[] = [];
+    const examine = async (archive: ProviderArchive) => {
+      if (this.#closed) return;
+      const stored = await this.adopt(archive);
+      if (stored) adopted.push(stored);
+    };
+    const all = Promise.all(
+      candidates.map((archive) =>
+        this.#background(() => examine(archive)).catch((error: unknown) => {
+          this.#logger.warn('an archive could not be examined', { archive: archive.toString(), error });
+        }),
+      ),
+    );
+    await Promise.race([all, delay(ADOPTION_PATIENCE_MS, undefined, { ref: false })]);
+    return [...adopted];
+  }
+
+  async #adopt(archive: ProviderArchive, expected: Sha256 | undefined): Promise<StoredArchive | undefined> {
+    const file = await this.#look(archive);
+    if (!file) return undefined;
+    const record = await this.#recordOf(archive);
+    const stored = asStored(archive, record, file);
+    if (stored) return stored;
+
+    const known = [...(expected ? [zipHash(expected)] : []), ...(record?.hashes ?? [])];
+    const judgement = await judge(this.#pathOf(archive), file, known, this.#hasher);
+    if (judgement.verdict === 'verified') {
+      this.#logger.info('took over an archive that was put in place', { archive: archive.toString() });
+      return this.#record(archive, judgement.sha256, judgement.h1, file.size);
+    }
+    if (judgement.verdict === 'contradicted') {
+      this.#logger.warn('an archive that was put in place is not what it should be and was discarded', {
+        archive: archive.toString(),
+        sha256: judgement.sha256,
+        expected: known,
+      });
+      await this.discard(archive);
+      return undefined;
+    }
+    this.#unverifiable.set(archive.toString(), fileIdentity(file));
+    return undefined;
+  }
+
+  async #makeDirectory(provider: ProviderAddress): Promise<void> {
+    const path = join(this.#directory, paths.provider(provider));
+    await ofStorage('making the directory of a provider', mkdir(path, { recursive: true }));
+  }
+
+  #pathOf(archive: ProviderArchive): string {
+    return join(this.#directory, paths.archive(archive));
+  }
+}
+
+/** A record with both size and digest: written after verification. */
+type OurRecord = ArchiveRecord & { readonly size: number };
+
+function isOurs(record: ArchiveRecord | undefined): record is OurRecord {
+  return record?.size !== undefined && record.hashes.some((hash) => sha256Of(hash));
+}
+
+function asStored(archive: ProviderArchive, record: ArchiveRecord | undefined, file: Stats): StoredArchive | undefined {
+  if (record?.size !== file.size) return undefined;
+  const [sha256] = record.hashes.flatMap((hash) => sha256Of(hash) ?? []);
+  if (!sha256) return undefined;
+  const h1 = record.hashes.find((hash) => hash.startsWith('h1:'));
+  return { archive, size: file.size, sha256, h1, storedAt: file.mtime };
+}

@@ -1,0 +1,178 @@
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { LRUCache } from 'lru-cache';
+import type { ProviderArchive } from '../address/archive.ts';
+import { type Hash, parseHash } from '../address/hash.ts';
+import type { ProviderAddress } from '../address/provider.ts';
+import { Version } from '../address/version.ts';
+import type { Logger } from '../logger.ts';
+import { paths } from './keys.ts';
+import type { PartialFiles } from './partial-files.ts';
+import { ifPresent, ofStorage } from './storage-errors.ts';
+
+/** Documents kept parsed. One is a few kilobytes. */
+const MAX_PARSED = 5_000;
+
+/** What VERSION.json says of one platform's archive. */
+export interface ArchiveRecord {
+  /** File name, or whatever else a foreign mirror wrote there. */
+  readonly url: string;
+  /** Package hashes first. */
+  readonly hashes: readonly Hash[];
+  /** Bytes. Our own addition, which the clients ignore: only archives that we verified have it. */
+  readonly size: number | undefined;
+}
+
+type Records = ReadonlyMap<string, ArchiveRecord>;
+
+/**
+ * `index.json` and `VERSION.json` of the provider network mirror protocol, beside the archives that they speak of.
+ * They make the directory a static mirror, and they are the record of what was verified. Others may write them too
+ * (another replica, rsync, `tofu providers mirror`); what they say of other platforms is kept as it is.
+ */
+export class MirrorDocuments {
+  readonly #directory: string;
+  readonly #partials: PartialFiles;
+  readonly #logger: Logger;
+  readonly #parsed = new LRUCache<string, { identity: string; records: Records }>({ max: MAX_PARSED });
+  /** The last of the changes under way, by provider: each begins when the one before is done. */
+  readonly #changes = new Map<string, Promise<unknown>>();
+
+  constructor(deps: { directory: string; partials: PartialFiles; logger: Logger }) {
+    this.#directory = deps.directory;
+    this.#partials = deps.partials;
+    this.#logger = deps.logger;
+  }
+
+  /** By platform. Parsed anew only when the file has changed. @throws StorageFailed */
+  async records(provider: ProviderAddress, version: Version): Promise<Records> {
+    const path = join(this.#directory, paths.version(provider, version));
+    const seen = await ifPresent('looking for a mirror document', stat(path));
+    if (!seen) return new Map();
+    const identity = fileIdentity(seen);
+    const parsed = this.#parsed.get(path);
+    if (parsed?.identity === identity) return parsed.records;
+
+    const records = recordsOf(await this.#read(path));
+    this.#parsed.set(path, { identity, records });
+    return records;
+  }
+
+  /** Records an archive that is in place. @throws StorageFailed */
+  async put({ provider, version, platform, filename }: ProviderArchive, hashes: readonly Hash[], size: number) {
+    await this.#change(provider, version, (archives) =>
+      archives.set(platform.toString(), { hashes: [...hashes], url: filename, size }),
+    );
+  }
+
+  /** Forgets an archive. @throws StorageFailed */
+  async remove({ provider, version, platform }: ProviderArchive): Promise<void> {
+    await this.#change(provider, version, (archives) => archives.delete(platform.toString()));
+  }
+
+  async #change(
+    provider: ProviderAddress,
+    version: Version,
+    change: (archives: Map<string, unknown>) => unknown,
+  ): Promise<void> {
+    await this.#inTurn(provider.toString(), async () => {
+      const path = join(this.#directory, paths.version(provider, version));
+      const document = await this.#read(path);
+      const archives = new Map(Object.entries(archivesOf(document)));
+      change(archives);
+      if (archives.size === 0) {
+        await ofStorage('removing a mirror document', rm(path, { force: true }));
+      } else {
+        const sorted = Object.fromEntries([...archives].sort(([a], [b]) => (a < b ? -1 : 1)));
+        await this.#partials.write(path, asJson({ ...document, archives: sorted }));
+      }
+      await this.#updateIndex(provider);
+    });
+  }
+
+  /** A version is listed when it has a document, by whomever: then index.json cannot name what is not there. */
+  async #updateIndex(provider: ProviderAddress): Promise<void> {
+    const path = join(this.#directory, paths.index(provider));
+    const directory = join(this.#directory, paths.provider(provider));
+    const names = (await ifPresent('listing a provider', readdir(directory))) ?? [];
+    const versions = names.flatMap((name) => versionOfDocument(name) ?? []).sort(Version.compare);
+    if (versions.length === 0) {
+      await ofStorage('removing a mirror document', rm(path, { force: true }));
+      return;
+    }
+    const content = asJson({ versions: Object.fromEntries(versions.map((version) => [version.toString(), {}])) });
+    const current = await ifPresent('reading a mirror document', readFile(path, 'utf8'));
+    if (current !== content) await this.#partials.write(path, content);
+  }
+
+  /** Absent and unreadable documents are empty ones: what they should have said is found out anew. */
+  async #read(path: string): Promise<Record<string, unknown>> {
+    const text = await ifPresent('reading a mirror document', readFile(path, 'utf8'));
+    if (text === undefined) return {};
+    try {
+      const document: unknown = JSON.parse(text);
+      if (isObject(document)) return document;
+    } catch {
+      // Falls through: damaged and nonsensical are the same here.
+    }
+    this.#logger.warn('a mirror document is not readable and will be made anew', {
+      file: path.slice(this.#directory.length + 1),
+    });
+    return {};
+  }
+
+  async #inTurn(key: string, work: () => Promise<void>): Promise<void> {
+    const current = (this.#changes.get(key) ?? Promise.resolve()).then(work);
+    const settled = current.catch(() => {});
+    this.#changes.set(key, settled);
+    try {
+      await current;
+    } finally {
+      if (this.#changes.get(key) === settled) this.#changes.delete(key);
+    }
+  }
+}
+
+/** Changes whenever a file is written or replaced. */
+export function fileIdentity(file: { ino: number; size: number; mtimeMs: number; ctimeMs: number }): string {
+  return `${file.ino} ${file.size} ${file.mtimeMs} ${file.ctimeMs}`;
+}
+
+/** `1.2.3.json` → 1.2.3; `undefined` for every other name. */
+function versionOfDocument(name: string): Version | undefined {
+  if (!name.endsWith('.json')) return undefined;
+  const text = name.slice(0, -'.json'.length);
+  const version = Version.fromPublished(text);
+  return version?.toString() === text ? version : undefined;
+}
+
+function recordsOf(document: Record<string, unknown>): Records {
+  const records = new Map<string, ArchiveRecord>();
+  for (const [platform, entry] of Object.entries(archivesOf(document))) {
+    if (!isObject(entry) || typeof entry['url'] !== 'string') continue;
+    const hashes = Array.isArray(entry['hashes']) ? entry['hashes'].flatMap(readableHash) : [];
+    const size = Number.isSafeInteger(entry['size']) ? (entry['size'] as number) : undefined;
+    records.set(platform, { url: entry['url'], hashes, size });
+  }
+  return records;
+}
+
+function archivesOf(document: Record<string, unknown>): Record<string, unknown> {
+  return isObject(document['archives']) ? document['archives'] : {};
+}
+
+function readableHash(text: unknown): Hash[] {
+  try {
+    return [parseHash(String(text))];
+  } catch {
+    return [];
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function asJson(document: unknown): string {
+  return `${JSON.stringify(document, null, 2)}\n`;
+}

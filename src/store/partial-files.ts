@@ -1,0 +1,121 @@
+import { randomUUID } from 'node:crypto';
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { dirname, join } from 'node:path';
+import type { Logger } from '../logger.ts';
+import { isAbsent, ofStorage } from './storage-errors.ts';
+
+/** No download takes this long: what is older was left by a process on another machine. */
+const ABANDONED_AFTER_MS = 24 * 3_600_000;
+
+/** `HOST-PID-UUID`: says who is writing it. */
+const PARTIAL_NAME = /^(.+)-(\d+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** The directory in which files are written before they are renamed into place, whole. */
+export class PartialFiles {
+  readonly #directory: string;
+  readonly #logger: Logger;
+
+  private constructor(directory: string, logger: Logger) {
+    this.#directory = directory;
+    this.#logger = logger;
+  }
+
+  /** Makes the directory and removes what dead processes left in it. @throws StorageFailed */
+  static async open(directory: string, logger: Logger): Promise<PartialFiles> {
+    const files = new PartialFiles(directory, logger);
+    await ofStorage('making the directory for partial files', mkdir(directory, { recursive: true }));
+    await ofStorage('sweeping partial files', files.#sweep());
+    return files;
+  }
+
+  /** A new empty file, open for reading and writing. @throws StorageFailed */
+  async create(): Promise<{ path: string; handle: FileHandle }> {
+    const path = join(this.#directory, `${hostname()}-${process.pid}-${randomUUID()}`);
+    return { path, handle: await ofStorage('creating a partial file', open(path, 'wx+')) };
+  }
+
+  /** Puts a small file in place as a whole: readers see the old content or the new one. @throws StorageFailed */
+  async write(path: string, content: string | Uint8Array): Promise<void> {
+    const partial = await this.create();
+    try {
+      await ofStorage(
+        'writing a file',
+        partial.handle.writeFile(content).finally(() => partial.handle.close()),
+      );
+      await this.publish(partial.path, path);
+    } catch (error) {
+      await rm(partial.path, { force: true }).catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Renames a finished file to its final name, durably: after a power cut it is there whole, or not at all. @throws StorageFailed */
+  async publish(partial: string, path: string): Promise<void> {
+    await ofStorage('publishing a file', publish(partial, path));
+  }
+
+  /** Rejects when nothing can be written. @throws StorageFailed */
+  async check(): Promise<void> {
+    const { path, handle } = await this.create();
+    try {
+      await ofStorage(
+        'writing to the data directory',
+        handle.writeFile('.').finally(() => handle.close()),
+      );
+    } finally {
+      await rm(path, { force: true }).catch(() => {});
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    for (const name of await readdir(this.#directory)) {
+      const path = join(this.#directory, name);
+      const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Number.NaN }));
+      if (!isAbandoned(name, mtimeMs)) continue;
+      await rm(path, { force: true, recursive: true });
+      this.#logger.info('removed a partial file that a dead process left', { file: name });
+    }
+  }
+}
+
+function isAbandoned(name: string, mtimeMs: number): boolean {
+  if (Date.now() - mtimeMs > ABANDONED_AFTER_MS) return true;
+  const [, host, pid] = PARTIAL_NAME.exec(name) ?? [];
+  if (host !== hostname()) return false;
+  // A container that restarts has the process id of its predecessor.
+  if (Number(pid) === process.pid) return mtimeMs < Date.now() - process.uptime() * 1000;
+  return !isAlive(Number(pid));
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // EPERM: it lives, and belongs to somebody else.
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+async function publish(partial: string, path: string): Promise<void> {
+  await sync(partial);
+  try {
+    await rename(partial, path);
+  } catch (error) {
+    // The first file of a provider; the directory may also have been tidied away meanwhile.
+    if (!isAbsent(error)) throw error;
+    await mkdir(dirname(path), { recursive: true });
+    await rename(partial, path);
+  }
+  await sync(dirname(path));
+}
+
+async function sync(path: string): Promise<void> {
+  const handle = await open(path, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
