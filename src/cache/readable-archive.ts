@@ -33,4 +33,6 @@ export interface OpenedSource {
   readonly offset: number;
   /** Of the whole archive, when told. */
   readonly size: number | undefined;
+  /** Where the bytes come from, for error messages: the provider's registry unless told. */
+  readonly host?: string | undefined;
 }

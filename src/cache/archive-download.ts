@@ -1,0 +1,213 @@
+import { createHash, type Hash as Digest } from 'node:crypto';
+import { addAbortSignal, type Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ProviderArchive } from '../address/archive.ts';
+import {
+  hasCode,
+  IntegrityMismatch,
+  isUnreachable,
+  LarderError,
+  UpstreamInvalid,
+  UpstreamUnreachable,
+} from '../errors.ts';
+import type { Logger } from '../logger.ts';
+import type { ArchiveStore, IncomingArchive, StoredArchive } from '../store/archive-store.ts';
+import { Arrival } from './arrival.ts';
+import type { ArchiveSource, OpenedSource, ReadableArchive } from './readable-archive.ts';
+import { storedReadable } from './stored-readable.ts';
+
+/** Interruptions that one download survives. Connections have their own retries below this. */
+const MAX_RESUMES = 3;
+const RESUME_DELAY_MS = 200;
+
+/**
+ * Brings one archive into the store: `load` says where from, the bytes are written and hashed as they come, and only
+ * what has the promised digest is committed. It belongs to nobody who waits for it: it goes on when they hang up.
+ */
+export class ArchiveDownload {
+  readonly #archive: ProviderArchive;
+  readonly #store: ArchiveStore;
+  readonly #logger: Logger;
+  readonly #load: () => Promise<ArchiveSource>;
+  readonly #onEnd: (stored: StoredArchive | undefined) => void;
+  readonly #abort = new AbortController();
+  #readable = promised<ReadableArchive>();
+  #arrival: Arrival | undefined;
+  #wasResumed = false;
+
+  constructor(deps: {
+    archive: ProviderArchive;
+    store: ArchiveStore;
+    logger: Logger;
+    load: () => Promise<ArchiveSource>;
+    /** Called once, before anybody who waits hears of the end: from now on the store knows better. */
+    onEnd: (stored: StoredArchive | undefined) => void;
+  }) {
+    this.#archive = deps.archive;
+    this.#store = deps.store;
+    this.#logger = deps.logger;
+    this.#load = deps.load;
+    this.#onEnd = deps.onEnd;
+  }
+
+  /** Resolves once upstream has begun to answer; rejects when it cannot be had. */
+  get readable(): Promise<ReadableArchive> {
+    return this.#readable.promise;
+  }
+
+  /** What has begun to arrive. */
+  get arrival(): Arrival | undefined {
+    return this.#arrival;
+  }
+
+  /** Gives up; everybody who waits or reads gets `reason`. */
+  abort(reason: LarderError): void {
+    this.#abort.abort(reason);
+  }
+
+  /** Runs to the end, good or bad. Never rejects. */
+  async run(): Promise<void> {
+    try {
+      this.#abort.signal.throwIfAborted();
+      const { stored, isNew } = await this.#obtain();
+      this.#onEnd(isNew ? stored : undefined);
+      this.#arrival?.complete(stored);
+      this.#readable.resolve(storedReadable(this.#store, stored));
+    } catch (error) {
+      this.#onEnd(undefined);
+      const reason = error instanceof Error ? error : new Error(String(error));
+      this.#arrival?.fail(reason);
+      this.#readable.reject(reason);
+    }
+  }
+
+  async #obtain(): Promise<{ stored: StoredArchive; isNew: boolean }> {
+    // Another download may have ended between the reader's look into the store and this one's turn.
+    const present = await this.#store.find(this.#archive);
+    if (present) return { stored: present, isNew: false };
+    const source = await this.#load();
+    const adopted = await this.#store.adopt(this.#archive, source);
+    if (adopted) return { stored: adopted, isNew: true };
+    return { stored: await this.#fetch(source), isNew: true };
+  }
+
+  async #fetch(source: ArchiveSource): Promise<StoredArchive> {
+    try {
+      return await this.#fetchOnce(source);
+    } catch (error) {
+      if (!this.#wasResumed || !hasCode(error, 'INTEGRITY_MISMATCH')) throw error;
+      this.#logger.warn('a resumed download is not what it should be and is fetched again from its beginning', {
+        archive: this.#archive.toString(),
+        error,
+      });
+      // Those who read have bytes that may be wrong; those who come now get the new ones.
+      const failed = this.#arrival;
+      this.#arrival = undefined;
+      this.#readable = promised();
+      failed?.fail(error);
+      return this.#fetchOnce(source);
+    }
+  }
+
+  async #fetchOnce(source: ArchiveSource): Promise<StoredArchive> {
+    const incoming = await this.#store.receive(this.#archive);
+    try {
+      const digest = createHash('sha256');
+      await this.#receive(source, incoming, digest);
+      const sha256 = digest.digest('hex');
+      if (sha256 !== source.sha256) {
+        throw new IntegrityMismatch(
+          `${this.#archive} is not what was promised: its SHA-256 should be ${source.sha256} and is ${sha256}`,
+        );
+      }
+      if (source.release) await this.#store.putRelease(this.#archive.provider, this.#archive.version, source.release);
+      return await incoming.commit(source.sha256);
+    } catch (error) {
+      await incoming.abort().catch((cause: unknown) => {
+        this.#logger.warn('a partial file could not be removed', { archive: this.#archive.toString(), error: cause });
+      });
+      throw error;
+    }
+  }
+
+  /** Until everything has come in, over as many connections as it takes. */
+  async #receive(source: ArchiveSource, incoming: IncomingArchive, digest: Digest): Promise<void> {
+    let arrival: Arrival | undefined;
+    for (let resumes = 0; ; resumes += 1) {
+      const before = arrival?.written ?? 0;
+      try {
+        const opened = await source.open(before, this.#abort.signal);
+        arrival ??= this.#begin(source, opened, incoming);
+        await this.#append(opened, arrival, digest);
+        return;
+      } catch (error) {
+        this.#abort.signal.throwIfAborted();
+        const hasProgressed = arrival !== undefined && (arrival.written > before || resumes === 0);
+        if (!hasProgressed || !isUnreachable(error) || resumes === MAX_RESUMES) throw error;
+        this.#wasResumed = true;
+        this.#logger.info('a download was interrupted and will be resumed', {
+          archive: this.#archive.toString(),
+          received: arrival?.written,
+          error,
+        });
+        await delay(RESUME_DELAY_MS * 2 ** resumes, undefined, { signal: this.#abort.signal }).catch(() => {
+          this.#abort.signal.throwIfAborted();
+        });
+      }
+    }
+  }
+
+  #begin(source: ArchiveSource, opened: OpenedSource, incoming: IncomingArchive): Arrival {
+    const size = opened.size ?? source.size;
+    this.#arrival = new Arrival({ store: this.#store, incoming, sha256: source.sha256, size });
+    this.#readable.resolve(this.#arrival);
+    return this.#arrival;
+  }
+
+  async #append(opened: OpenedSource, arrival: Arrival, digest: Digest): Promise<void> {
+    const host = opened.host ?? this.#archive.provider.hostname.toString();
+    const { filename } = this.#archive;
+    /** What is here already, when upstream begins again from the start. */
+    let skip = arrival.written - opened.offset;
+    for await (const bytes of bytesOf(opened.body, host, this.#abort.signal)) {
+      if (skip < 0) throw new UpstreamInvalid(host, `answered with another part of ${filename} than was asked for`);
+      if (opened.size !== undefined && arrival.size !== undefined && opened.size !== arrival.size) {
+        throw new IntegrityMismatch(`${this.#archive} changed its size from ${arrival.size} to ${opened.size} bytes`);
+      }
+      const chunk = bytes.subarray(Math.min(skip, bytes.length));
+      skip -= bytes.length - chunk.length;
+      if (arrival.size !== undefined && arrival.written + chunk.length > arrival.size) {
+        throw new IntegrityMismatch(`${this.#archive} has more than the ${arrival.size} bytes it should have`);
+      }
+      const written = arrival.append(chunk);
+      digest.update(chunk);
+      await written;
+    }
+    if (arrival.size !== undefined && arrival.written < arrival.size) {
+      const detail = `ended ${filename} after ${arrival.written} of ${arrival.size} bytes`;
+      throw new UpstreamUnreachable(host, 'connection', detail);
+    }
+  }
+}
+
+/** The chunks of a body, which is destroyed in every case. Whatever ends it early counts as an interruption. */
+async function* bytesOf(body: Readable, host: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  try {
+    yield* addAbortSignal(signal, body) as AsyncIterable<Uint8Array>;
+  } catch (error) {
+    if (error instanceof LarderError) throw error;
+    throw new UpstreamUnreachable(host, 'connection', 'broke off in the middle of an archive', { cause: error });
+  }
+}
+
+function promised<T>() {
+  let resolve: (value: T) => void = () => {};
+  let reject: (error: Error) => void = () => {};
+  const promise = new Promise<T>((onResolve, onReject) => {
+    resolve = onResolve;
+    reject = onReject;
+  });
+  // Nobody may be waiting: a download goes on when all have hung up.
+  promise.catch(() => {});
+  return { promise, resolve, reject };
+}
