@@ -146,7 +146,7 @@ function hidden(value: unknown): unknown {
  * header, userinfo and query strings of URLs (signed links live by their query), and private keys.
  */
 export function redact(text: string): string {
-  // Cut only afterwards, lest half a secret stay behind unrecognised. All repetitions are bounded: no slow input.
+  // Cut only afterwards, lest half a secret stay behind unrecognised. No pattern reads a stretch of text twice: no slow input.
   const clean = text
     .slice(0, 8 * MAX_STRING_LENGTH)
     .replace(/-----BEGIN [A-Z ]{0,40}PRIVATE KEY[A-Z ]{0,40}-----[\s\S]*?(-----END [A-Z ]{0,40}-----|$)/g, HIDDEN)
@@ -154,10 +154,19 @@ export function redact(text: string): string {
     .replace(/\b(bearer)([\s:=]{1,4})(?!tokens?\b)[A-Za-z0-9._~+/:=-]{4,}/gi, `$1$2${HIDDEN}`)
     .replace(/\b([Bb]asic)(\s{1,4})(?=[a-z+/]*[A-Z0-9=])[A-Za-z0-9+/_=-]{4,}/g, `$1$2${HIDDEN}`)
     .replace(/\b(authorization["']?\s{0,4}[:=]\s{0,4}["']?)(?!bearer|basic)[^\s"',]+/gi, `$1${HIDDEN}`)
-    .replace(/([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/?#"'<>]{0,1024}@/gi, `$1${HIDDEN}@`)
-    .replace(/([a-z][a-z0-9+.-]{0,30}:\/\/[^\s?#"'<>]{0,2048})\?[^\s"'<>]*/gi, `$1?${HIDDEN}`)
+    .replace(/[a-z][a-z0-9+.-]{0,30}:\/\/[^\s"'<>]*/gi, redactUrl)
     .replace(/\?(?!\[)[\w.~%-]{1,128}=[^\s"'<>]*/g, `?${HIDDEN}`);
   return clean.length > MAX_STRING_LENGTH ? `${clean.slice(0, MAX_STRING_LENGTH)}…` : clean;
+}
+
+function redactUrl(url: string): string {
+  // Several may be strung together, as in a list without spaces.
+  const clean = url
+    .split('://')
+    .map((part, index) => (index === 0 ? part : part.replace(/^[^/?#]*@/, `${HIDDEN}@`)))
+    .join('://');
+  const query = clean.indexOf('?');
+  return query < 0 || query === clean.length - 1 ? clean : `${clean.slice(0, query)}?${HIDDEN}`;
 }
 
 /** Line breaks, escape sequences and invisible direction marks would let one entry pose as two, or hide another. */

@@ -132,6 +132,7 @@ describe('secrets', () => {
     ['rediss://:s3cret@redis:6379/0', 'rediss://[hidden]@redis:6379/0'],
     ['at https://files.example/z.zip?X-Signature=s3cret&e=1 now', 'at https://files.example/z.zip?[hidden] now'],
     ['at https://files.example/z.zip?s3cret', 'at https://files.example/z.zip?[hidden]'],
+    ['a://x,https://u:s3cret@up.example', 'a://x,https://[hidden]@up.example'],
     ['POST /x/y?token=s3cret', 'POST /x/y?[hidden]'],
     ['-----BEGIN PRIVATE KEY-----\ns3cret\n-----END PRIVATE KEY----- after', '[hidden] after'],
   ])('are taken out of %s', (text, clean) => {
@@ -157,7 +158,9 @@ describe('secrets', () => {
 
   it('a very long string is cut, and quickly', () => {
     const started = performance.now();
-    expect(redact('a://b'.repeat(100_000)).length).toBeLessThan(10_000);
-    expect(performance.now() - started).toBeLessThan(2_000);
+    for (const text of ['a://b', 'a://', '?a', 'bearer ', 'a@', '-----BEGIN PRIVATE KEY-----', ' ', 'a', 'a.']) {
+      expect(redact(text.repeat(100_000)).length).toBeLessThan(10_000);
+    }
+    expect(performance.now() - started).toBeLessThan(5_000);
   });
 });
