@@ -25,6 +25,8 @@ export interface LarderSetup {
   remove(): Promise<void>;
 }
 
+const PUBLIC_REGISTRIES = ['registry.opentofu.org', 'registry.terraform.io'];
+
 /**
  * Writes it. The same setup can be started again and again: that is a restart with the data kept. Made inside a test
  * it is removed at the end of it (after what was started later has been stopped).
@@ -48,6 +50,8 @@ export async function larderSetup(options: LarderSetupOptions = {}): Promise<Lar
     hosts[registry.hostname] = { ca: caFile, privateNetwork: true };
   }
   const first = options.registries?.[0]?.hostname;
+  // A test's Larder knows the registries of the test and no others: the built-in ones are taken away.
+  if (first !== undefined) for (const name of PUBLIC_REGISTRIES) hosts[name] = null;
   const config = merged(
     {
       listen: { host: '127.0.0.1', port: 0 },

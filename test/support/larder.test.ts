@@ -4,13 +4,15 @@ import { HttpClient } from './http.ts';
 import { startLarder } from './larder.ts';
 import { startLarderProcess } from './larder-process.ts';
 import { larderSetup } from './larder-setup.ts';
+import type { PublishedVersion } from './published-provider.ts';
 import { requirement } from './requirements.ts';
 import { UpstreamRegistry } from './upstream-registry.ts';
 
 let registry: UpstreamRegistry;
+let published: PublishedVersion;
 beforeEach(async () => {
-  registry = await UpstreamRegistry.start();
-  await registry.addProvider({ namespace: 'acme', type: 'widget', version: '1.2.3' });
+  registry = await UpstreamRegistry.start({ name: 'registry.example.test' });
+  published = await registry.addProvider({ namespace: 'acme', type: 'widget', version: '1.2.3' });
 });
 afterEach(() => registry.stop());
 
@@ -61,5 +63,6 @@ test.skipIf(!requirement('terraform').present)('the real client installs through
     ca: larder.ca,
   });
   expect(code, output).toBe(0);
-  expect(await lockFile()).toContain('zh:');
+  expect(await lockFile()).toContain(`"${published.packages.get('linux_amd64')?.h1}"`);
+  expect(registry.releases.requests.count('GET', /\.zip$/)).toBe(1);
 });

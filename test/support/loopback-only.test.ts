@@ -3,9 +3,10 @@ import { lookup as promisedLookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
+import { CertificateAuthority } from './certificates.ts';
 import { reply } from './faults.ts';
 import { HttpClient } from './http.ts';
-import { isLoopback, takeAttempts } from './loopback-only.ts';
+import { isLoopback, putName, removeName, takeAttempts } from './loopback-network.ts';
 import { Origin } from './origin.ts';
 
 test('names that exist nowhere fail at once, as a resolver would say it', async () => {
@@ -23,6 +24,22 @@ test('loopback can be reached by name and by address', async () => {
     expect((await client.get(`${origin.url}/`)).text()).toBe('here');
     expect((await client.get(`https://127.0.0.1:${origin.port}/`)).text()).toBe('here');
     await expect(promisedLookup('localhost')).resolves.toMatchObject({ address: expect.any(String) });
+  } finally {
+    await client.close();
+    await origin.stop();
+  }
+});
+
+test('a name can be put there, and taken away again', async () => {
+  const authority = await CertificateAuthority.shared();
+  const origin = await Origin.start(() => reply(200, 'here'), { names: ['somewhere.example.test'] });
+  const client = new HttpClient({ ca: authority.pem });
+  try {
+    putName('somewhere.example.test', origin.port);
+    expect(await promisedLookup('somewhere.example.test')).toEqual({ address: '127.0.0.1', family: 4 });
+    expect((await client.get('https://somewhere.example.test/')).text()).toBe('here');
+    removeName('somewhere.example.test');
+    await expect(promisedLookup('somewhere.example.test')).rejects.toMatchObject({ code: 'ENOTFOUND' });
   } finally {
     await client.close();
     await origin.stop();

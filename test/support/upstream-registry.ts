@@ -3,11 +3,18 @@ import { fileReply } from './archive-reply.ts';
 import { type ByteSource, MemoryBytes } from './byte-source.ts';
 import type { CertificateAuthority } from './certificates.ts';
 import { json, reply } from './faults.ts';
+import { putName } from './loopback-network.ts';
 import { type Call, type Fault, Origin, type OriginOptions, type Reply, type ScriptedFault } from './origin.ts';
 import { type ProviderOptions, type PublishedPackage, type PublishedVersion, publish } from './published-provider.ts';
 import type { Matcher, RequestLog } from './request-log.ts';
 
 export interface RegistryOptions {
+  /**
+   * A name of its own instead of `localhost:PORT`, as port 443 of it: `registry.example.test`. It exists in this process
+   * and in those started by the test support. Needed where a real client goes through a network mirror: clients cannot
+   * ask a network mirror for hosts with a port.
+   */
+  readonly name?: string;
   /** Further names in the certificates. */
   readonly hostNames?: readonly string[];
   /** Of each answer of the registry itself and of the archive host. */
@@ -26,6 +33,7 @@ export class UpstreamRegistry {
   /** Where the files lie. It must never see credentials: `releases.requests.withCredentials()`. */
   readonly releases: Origin;
   readonly #api: Origin;
+  readonly #name: string | undefined;
   readonly #versions: PublishedVersion[] = [];
   /** What discovery answers. */
   services: Record<string, unknown> = { 'providers.v1': '/v1/providers/' };
@@ -34,9 +42,11 @@ export class UpstreamRegistry {
   #token: string | undefined;
   #links: SignedLinks | undefined;
 
-  private constructor(api: Origin, releases: Origin) {
+  private constructor(api: Origin, releases: Origin, name: string | undefined) {
     this.#api = api;
     this.releases = releases;
+    this.#name = name;
+    if (name !== undefined) putName(name, api.port);
   }
 
   static async start(options: RegistryOptions = {}): Promise<UpstreamRegistry> {
@@ -44,7 +54,7 @@ export class UpstreamRegistry {
     const self: { registry?: UpstreamRegistry } = {};
     const origin = (answer: (registry: UpstreamRegistry, call: Call) => Reply, more: OriginOptions = {}) =>
       Origin.start((call) => (self.registry ? answer(self.registry, call) : reply(503, '')), {
-        names: options.hostNames ?? [],
+        names: [...(options.name === undefined ? [] : [options.name]), ...(options.hostNames ?? [])],
         ...(options.authority ? { authority: options.authority } : {}),
         ...more,
       });
@@ -54,17 +64,18 @@ export class UpstreamRegistry {
       clientAuthority === undefined ? {} : { clientAuthority },
     );
     const releases = await origin((registry, call) => registry.#answerFile(call));
-    const registry = new UpstreamRegistry(api, releases);
+    const registry = new UpstreamRegistry(api, releases, options.name);
     registry.latencyMs = options.latencyMs ?? 0;
     self.registry = registry;
     return registry;
   }
 
-  /** `localhost:PORT`: its name in provider addresses and in Larder's list of upstreams. */
+  /** Its name in provider addresses and in Larder's list of upstreams: `localhost:PORT` or the name it was given. */
   get hostname(): string {
-    return this.#api.hostname;
+    return this.#name ?? this.#api.hostname;
   }
 
+  /** `https://localhost:PORT`, also when it has a name: for clients that are processes of their own. */
   get url(): string {
     return this.#api.url;
   }
