@@ -8,6 +8,9 @@ import type { PublishedVersion } from './published-provider.ts';
 import { requirement } from './requirements.ts';
 import { UpstreamRegistry } from './upstream-registry.ts';
 
+/** Starting from the sources takes seconds on a busy machine. */
+const PROCESS_TEST = { timeout: 90_000 };
+
 let registry: UpstreamRegistry;
 let published: PublishedVersion;
 beforeEach(async () => {
@@ -33,7 +36,7 @@ test('a Larder in the test answers from the scripted registry, and starts again 
   expect(await widgetVersions(again, again.ca)).toEqual({ versions: { '1.2.3': {} } });
 });
 
-test('a Larder in its own process says when it listens, can be killed and starts again', async () => {
+test('a Larder in its own process says when it listens, can be killed and starts again', PROCESS_TEST, async () => {
   const setup = await larderSetup({ registries: [registry] });
   const larder = await startLarderProcess(setup);
   expect(await widgetVersions(larder, setup.ca)).toEqual({ versions: { '1.2.3': {} } });
@@ -46,7 +49,7 @@ test('a Larder in its own process says when it listens, can be killed and starts
   expect(await again.ended).toEqual({ code: 0, signal: undefined });
 });
 
-test('a Larder that cannot start gives its reasons', async () => {
+test('a Larder that cannot start gives its reasons', PROCESS_TEST, async () => {
   const setup = await larderSetup({ config: { nonsense: true } });
   await expect(startLarderProcess(setup)).rejects.toThrow(/nonsense/);
 });
