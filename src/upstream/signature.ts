@@ -16,6 +16,12 @@ const MAX_KEYS = 64;
 /** Below this the library (and common sense) refuses RSA. */
 const MIN_RSA_BITS = 2047;
 
+const FORGEABLE_DIGESTS: ReadonlyMap<unknown, string> = new Map([
+  [enums.hash.md5, 'MD5'],
+  [enums.hash.sha1, 'SHA-1'],
+  [enums.hash.ripemd, 'RIPEMD-160'],
+]);
+
 /**
  * Checks a detached signature (armored or binary) over SHA256SUMS against the ASCII-armored keys that a registry
  * gives. One good signature by one of the keys is enough. Keys that cannot be read are left out with a note.
@@ -153,10 +159,8 @@ function weaknessOf(packet: SignaturePacket, signers: readonly (Key | Subkey)[])
   if (packet.signatureType !== enums.signature.binary && packet.signatureType !== enums.signature.text) {
     return 'the signature is not one over a document';
   }
-  const { hash } = enums;
-  if (packet.hashAlgorithm === hash.md5 || packet.hashAlgorithm === hash.sha1 || packet.hashAlgorithm === hash.ripemd) {
-    return `the signature uses ${hash[packet.hashAlgorithm]?.toUpperCase()}, which can be forged`;
-  }
+  const forgeable = FORGEABLE_DIGESTS.get(packet.hashAlgorithm);
+  if (forgeable) return `the signature uses ${forgeable}, which can be forged`;
   for (const signer of signers) {
     const { algorithm, bits } = signer.getAlgorithmInfo();
     if (algorithm === 'dsa' || algorithm === 'elgamal') return `${algorithm.toUpperCase()} keys are too weak`;

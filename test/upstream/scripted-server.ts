@@ -7,7 +7,7 @@ import { silentLogger } from '../../src/logger.ts';
 import { HttpClient } from '../../src/upstream/http-client.ts';
 import type { HttpLimits } from '../../src/upstream/http-limits.ts';
 import type { Upstream } from '../../src/upstream/upstream.ts';
-import { CertificateAuthority } from '../support/certificates.ts';
+import { CertificateAuthority, once } from '../support/certificates.ts';
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => unknown;
 
@@ -19,6 +19,13 @@ export interface ScriptedServer {
   /** TCP connections taken so far. */
   connections(): number;
   close(): Promise<void>;
+}
+
+/** Issuing takes longer than most tests. */
+const usualCertificate = once(async () => (await CertificateAuthority.shared()).issue());
+
+async function certificateFor(names: readonly string[] | undefined) {
+  return names ? (await CertificateAuthority.shared()).issue(names) : usualCertificate();
 }
 
 /** A server on loopback that answers as the test says, and is gone after it. */
@@ -34,10 +41,7 @@ export async function serve(
   const clientAuth = options.clientCa ? { requestCert: true, rejectUnauthorized: true, ca: options.clientCa } : {};
   const server = options.plain
     ? createHttpServer(listener)
-    : createHttpsServer(
-        { ...(await (await CertificateAuthority.shared()).issue(options.names)), ...clientAuth },
-        listener,
-      );
+    : createHttpsServer({ ...(await certificateFor(options.names)), ...clientAuth }, listener);
   const sockets = new Set<Socket>();
   let connections = 0;
   server.on('connection', (socket: Socket) => {
