@@ -179,8 +179,14 @@ function refuseTunnel(_req: IncomingMessage, socket: Duplex): void {
   );
 }
 
+/** How long a refused client may take to read why, in milliseconds. */
+const REFUSAL_LINGER_MS = 2_000;
+
 function refuse(socket: Duplex, status: string, code: string, message: string, hint?: string): void {
+  // Destroyed at once, with bytes of the client still unread, it would be a reset, and the refusal lost.
+  const linger = setTimeout(() => socket.destroy(), REFUSAL_LINGER_MS);
   socket.on('error', () => socket.destroy());
+  socket.once('close', () => clearTimeout(linger));
   const body = JSON.stringify({ errors: [message], code, ...(hint === undefined ? {} : { hint }) });
   socket.end(
     `HTTP/1.1 ${status}\r\n${status.startsWith('405') ? 'Allow: GET, HEAD\r\n' : ''}Content-Type: application/json\r\n` +

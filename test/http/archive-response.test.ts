@@ -175,12 +175,13 @@ test.each([
   const received: Buffer[] = [];
   socket.on('data', (chunk) => received.push(chunk));
   socket.on('error', () => {});
+  const closed = new Promise((resolve) => socket.once('close', resolve));
   // Without "Connection: close": it is the failure that must end it.
   socket.write(`GET ${ZIP_PATH} HTTP/1.1\r\nHost: larder.test\r\n\r\n`);
   body.write(CONTENT.subarray(0, 400));
   await expect.poll(() => Buffer.concat(received).includes(CONTENT.subarray(0, 400))).toBe(true);
   body.destroy(new IntegrityMismatch('the digest does not match'));
-  await once(socket, 'close');
+  await closed;
 
   expect(Buffer.concat(received).toString('latin1')).not.toMatch(/\r\n0\r\n\r\n$|digest/);
   expect((await log.entry('request')).fields['outcome']).toBe('aborted');

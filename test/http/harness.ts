@@ -185,7 +185,8 @@ function rawExchange(port: number, request: string): Promise<RawAnswer> {
     const chunks: Buffer[] = [];
     const socket = connect(port, '127.0.0.1', () => socket.write(request.replaceAll('\n', '\r\n')));
     socket.on('data', (chunk) => chunks.push(chunk));
-    socket.on('error', reject);
+    // A connection that is broken off may end in a reset; what came before it counts.
+    socket.on('error', (error) => chunks.length === 0 && reject(error));
     socket.on('close', () => resolve(parseAnswer(Buffer.concat(chunks))));
   });
 }

@@ -149,6 +149,23 @@ test('messages have the application’s own prototypes from the beginning where 
   expect(before).toBe(swapped ? http.IncomingMessage.prototype : application.request);
 });
 
+test('a refused client that does not hang up is hung up on', async () => {
+  const { port } = await listening(() => {});
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  onTestFinished(() => void socket.destroy());
+  socket.write('CONNECT registry.terraform.io:443 HTTP/1.1\r\nHost: registry.terraform.io\r\n\r\n');
+  socket.resume();
+  await once(socket, 'end');
+  // Once the other side is gone, writing to it fails.
+  const failed = once(socket, 'error').then(
+    () => {},
+    () => {},
+  );
+  const writing = setInterval(() => socket.write('x'), 50);
+  await failed.finally(() => clearInterval(writing));
+  expect(socket.destroyed).toBe(true);
+});
+
 test('an address that is taken is an error, not a crash', async () => {
   const { port } = await listening(() => {});
   const second = new HttpServer({ handler: () => {} });
