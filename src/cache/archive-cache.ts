@@ -6,6 +6,7 @@ import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import { ArchiveDownload } from './archive-download.ts';
 import type { ArchiveSource, ReadableArchive } from './readable-archive.ts';
+import { SingleFlight } from './single-flight.ts';
 import { storedReadable } from './stored-readable.ts';
 
 /** Archives never change: what is stored is served as it is, what is absent is fetched once for all who ask. */
@@ -14,6 +15,7 @@ export class ArchiveCache {
   readonly #logger: Logger;
   readonly #onStored: (stored: StoredArchive) => void;
   readonly #limit: ReturnType<typeof pLimit>;
+  readonly #lookUps = new SingleFlight<StoredArchive | undefined>();
   readonly #downloads = new Map<string, ArchiveDownload>();
   /** Ends of downloads, those that wait for their turn included. */
   readonly #running = new Set<Promise<void>>();
@@ -51,7 +53,8 @@ export class ArchiveCache {
     const key = archive.toString();
     const arriving = this.#downloads.get(key);
     if (arriving) return arriving.readable;
-    const stored = await this.#store.find(archive);
+    // Shared, so that readers who come together go on together: into one download, and into its failure.
+    const stored = await this.#lookUps.run(key, () => this.#store.find(archive));
     if (stored) return storedReadable(this.#store, stored);
     return (this.#downloads.get(key) ?? this.#download(archive, load)).readable;
   }
