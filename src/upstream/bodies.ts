@@ -1,4 +1,4 @@
-import { PassThrough, type Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate } from 'node:zlib';
 import { UpstreamInvalid } from '../errors.ts';
@@ -71,29 +71,15 @@ export function drain(body: { dump(options: { limit: number }): Promise<void> })
   body.dump({ limit: MAX_DRAINED_BYTES }).catch(() => {});
 }
 
-/** Hands on a body whose failures are told in the words of the domain. Destroying it ends the request. */
+/**
+ * The same body, its failures told in the words of the domain. Changed in place: one more stream in between would
+ * cost half the throughput.
+ */
 export function translated(body: Readable, url: URL, signal: AbortSignal): Readable {
-  const outer = new TranslatingBody(url, signal);
-  body.on('error', (error) => outer.destroy(error));
+  const destroy = body.destroy.bind(body);
+  body.destroy = (error) => destroy(error ? transportFailure(url, error, signal) : undefined);
   // Until somebody listens, an error must not end the process; whoever reads afterwards still gets it.
-  outer.on('error', () => {});
-  outer.on('close', () => discard(body));
-  return body.pipe(outer);
-}
-
-class TranslatingBody extends PassThrough {
-  readonly #url: URL;
-  readonly #signal: AbortSignal;
-
-  constructor(url: URL, signal: AbortSignal) {
-    super({ highWaterMark: 256 * 1024 });
-    this.#url = url;
-    this.#signal = signal;
-  }
-
-  override destroy(error?: Error | null): this {
-    return super.destroy(error ? transportFailure(this.#url, error, this.#signal) : undefined);
-  }
+  return body.on('error', () => {});
 }
 
 function encodingOf(headers: Headers): string {

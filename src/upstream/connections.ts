@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { createSecureContext, type SecureContext } from 'node:tls';
+import tls, { type SecureContext } from 'node:tls';
 import { Agent, buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 import { InvalidConfiguration, UpstreamUnreachable } from '../errors.ts';
 import { lookupPublic } from './address-guard.ts';
@@ -33,15 +33,17 @@ const KEEP_ALIVE_MS = 30_000;
 export class Connections {
   readonly #proxy: { http: string; https: string; no: string } | undefined;
   readonly #limits: ConnectionLimits;
+  readonly #extraCa: string | undefined;
   readonly #pools = new Map<string, Dispatcher>();
   #closed = false;
 
   /** @throws InvalidConfiguration when a proxy is no usable URL */
-  constructor(deps: { proxy: ProxySettings; limits: ConnectionLimits }) {
+  constructor(deps: { proxy: ProxySettings; limits: ConnectionLimits; extraCa?: string | undefined }) {
     const http = proxyUrl(deps.proxy.http);
     const https = proxyUrl(deps.proxy.https);
     this.#proxy = http || https ? { http, https, no: deps.proxy.no ?? '' } : undefined;
     this.#limits = deps.limits;
+    this.#extraCa = deps.extraCa;
   }
 
   /** @throws InvalidConfiguration when its certificates cannot be used; UpstreamUnreachable after `close` */
@@ -72,10 +74,10 @@ export class Connections {
 
   #open(upstream: Upstream): Dispatcher {
     const { connectMs, headersMs, bodyIdleMs } = this.#limits;
-    const tls = { secureContext: secureContext(upstream), timeout: connectMs };
+    const trust = { secureContext: secureContext(upstream, this.#extraCa), timeout: connectMs };
     const options = {
       connect: buildConnector({
-        ...tls,
+        ...trust,
         autoSelectFamily: true,
         autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_MS,
         ...(upstream.privateNetwork ? {} : { lookup: lookupPublic as never }),
@@ -93,7 +95,7 @@ export class Connections {
       httpsProxy: this.#proxy.https,
       noProxy: this.#proxy.no,
       // `connect` serves hosts that need no proxy. The proxy itself may well be on a private address.
-      requestTls: tls,
+      requestTls: trust,
       proxyTls: { timeout: connectMs },
       clientFactory: (origin, clientOptions) => new Pool(origin, { ...clientOptions, headersTimeout: headersMs }),
     });
@@ -106,19 +108,21 @@ function profileOf({ ca, clientCertificate, privateNetwork }: Upstream): string 
 }
 
 /** Made once a pool: reading a hundred and more root certificates for each connection would be slow. */
-function secureContext(upstream: Upstream): SecureContext {
+function secureContext({ hostname, ca, clientCertificate }: Upstream, extraCa: string | undefined): SecureContext {
   try {
-    const context = createSecureContext({ ...upstream.clientCertificate });
-    // Passing `ca` to createSecureContext would replace the public roots, and NODE_EXTRA_CA_CERTS with them.
-    for (const [certificate] of upstream.ca?.matchAll(PEM_CERTIFICATE) ?? []) context.context.addCACert(certificate);
-    return context;
+    // What is given as `ca` replaces what Node trusts by itself, so that has to be given too.
+    const trusted = ca === undefined ? {} : { ca: [...defaultRoots(), ...(extraCa ? [extraCa] : []), ca] };
+    return tls.createSecureContext({ ...clientCertificate, ...trusted });
   } catch (cause) {
-    throw new InvalidConfiguration(`the ca or clientCertificate of ${upstream.hostname} cannot be used`, { cause });
+    throw new InvalidConfiguration(`the ca or clientCertificate of ${hostname} cannot be used`, { cause });
   }
 }
 
-const PEM_CERTIFICATE =
-  /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[\s\S]*?-----END (?:TRUSTED |X509 )?CERTIFICATE-----/g;
+/** Newer versions of Node tell everything they trust, NODE_EXTRA_CA_CERTS included; Node 20 its own roots only. */
+function defaultRoots(): readonly string[] {
+  const { getCACertificates } = tls as { getCACertificates?: (type: 'default') => string[] };
+  return getCACertificates?.('default') ?? tls.rootCertificates;
+}
 
 function proxyUrl(given: string | undefined): string {
   if (!given) return '';

@@ -94,6 +94,8 @@ export class HttpClient {
   constructor(deps: {
     userAgent: string;
     proxy: ProxySettings;
+    /** PEM of NODE_EXTRA_CA_CERTS, which Node 20 forgets for upstreams with a `ca` of their own. */
+    extraCa?: string | undefined;
     logger: Logger;
     isSealed?: () => boolean;
     now?: () => number;
@@ -104,7 +106,7 @@ export class HttpClient {
     this.#isSealed = deps.isSealed ?? (() => false);
     this.#now = deps.now ?? Date.now;
     this.#limits = { ...LIMITS, ...deps.limits };
-    this.#connections = new Connections({ proxy: deps.proxy, limits: this.#limits });
+    this.#connections = new Connections({ proxy: deps.proxy, limits: this.#limits, extraCa: deps.extraCa });
     this.#circuits = new Circuits({ now: this.#now, openMs: this.#limits.circuitMs });
   }
 
