@@ -85,7 +85,7 @@ export class ArchiveDownload {
     // Another download may have ended between the reader's look into the store and this one's turn.
     const present = await this.#store.find(this.#archive);
     if (present) return { stored: present, isNew: false };
-    const source = await this.#load();
+    const source = await unlessAborted(this.#load(), this.#abort.signal);
     const adopted = await this.#store.adopt(this.#archive, source);
     if (adopted) return { stored: adopted, isNew: true };
     return { stored: await this.#fetch(source), isNew: true };
@@ -197,6 +197,18 @@ async function* bytesOf(body: Readable, host: string, signal: AbortSignal): Asyn
   } catch (error) {
     if (error instanceof LarderError) throw error;
     throw new UpstreamUnreachable(host, 'connection', 'broke off in the middle of an archive', { cause: error });
+  }
+}
+
+/** Waits for work that knows nothing of the signal. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = promised<never>();
+  const onAbort = () => aborted.reject(signal.reason as Error);
+  signal.addEventListener('abort', onAbort);
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
   }
 }
 

@@ -26,6 +26,8 @@ const READ_BYTES = 256 * 1024;
 const ADOPTION_PATIENCE_MS = 3_000;
 /** A directory that changed this recently may change again without its time stamp showing it. */
 const RACY_MS = 2_000;
+/** What is written within a file does not show in its directory: a list is made anew so often in any case. */
+const LIST_LIFETIME_MS = 5_000;
 const MAX_REMEMBERED = 10_000;
 
 /**
@@ -42,8 +44,11 @@ export class DirectoryArchiveStore implements ArchiveStore {
   readonly #hasher: PackageHasher;
   readonly #logger: Logger;
   /** Lists that hold for as long as the provider's directory is not touched. */
-  readonly #lists = new LRUCache<string, { identity: string; list: readonly StoredArchive[] }>({ max: MAX_REMEMBERED });
-  /** Files that could not be verified, by path: not read again until they change. */
+  readonly #lists = new LRUCache<string, { identity: string; list: readonly StoredArchive[] }>({
+    max: MAX_REMEMBERED,
+    ttl: LIST_LIFETIME_MS,
+  });
+  /** Files that could not be verified: not read again until they, or the hashes beside them, change. */
   readonly #unverifiable = new LRUCache<string, string>({ max: MAX_REMEMBERED });
   readonly #adoptions = new Map<string, Promise<StoredArchive | undefined>>();
   readonly #background = pLimit(1);
@@ -228,7 +233,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
   /** Somebody else put it there, says by which hash it can be known, and it was not examined before. */
   #isCandidate(archive: ProviderArchive, record: ArchiveRecord | undefined, file: Stats): boolean {
     if (!record?.hashes.length) return false;
-    return this.#unverifiable.get(archive.toString()) !== fileIdentity(file);
+    return this.#unverifiable.get(archive.toString()) !== examinationOf(record, file);
   }
 
   /** Those that could be examined soon enough; the others will be in a later list. */
@@ -272,7 +277,8 @@ export class DirectoryArchiveStore implements ArchiveStore {
       await this.discard(archive);
       return undefined;
     }
-    this.#unverifiable.set(archive.toString(), fileIdentity(file));
+    // While it may still be being copied, its next state is worth another look.
+    if (record && isSettled(file)) this.#unverifiable.set(archive.toString(), examinationOf(record, file));
     return undefined;
   }
 
@@ -299,4 +305,9 @@ function asStored(archive: ProviderArchive, record: ArchiveRecord | undefined, f
   if (!sha256) return undefined;
   const h1 = record.hashes.find((hash) => hash.startsWith('h1:'));
   return { archive, size: file.size, sha256, h1, storedAt: file.mtime };
+}
+
+/** Which bytes were compared with which hashes. */
+function examinationOf(record: ArchiveRecord, file: Stats): string {
+  return [fileIdentity(file), ...record.hashes].join(' ');
 }

@@ -77,24 +77,26 @@ export class PackageHasher {
 
   async #ask(worker: Worker, path: string): Promise<PackageHash> {
     let timer: NodeJS.Timeout | undefined;
-    let failure: Error | undefined;
+    let reason = 'the thread that was hashing it ended';
+    const onError = (error: Error) => {
+      reason = error.message;
+    };
+    let onExit = () => {};
+    let onMessage = (_: HashOutcome) => {};
     const outcome = await new Promise<HashOutcome>((resolve) => {
-      const onError = (error: Error) => {
-        failure = error;
-      };
-      const onExit = () => resolve({ reason: failure?.message ?? 'the thread that was hashing it ended' });
-      worker.once('error', onError).once('exit', onExit);
-      worker.once('message', (message: HashOutcome) => {
-        worker.off('error', onError).off('exit', onExit);
-        resolve(message);
-      });
+      onExit = () => resolve({ reason });
+      onMessage = resolve;
+      worker.on('error', onError).on('exit', onExit).on('message', onMessage);
       timer = setTimeout(() => {
-        failure = new Error(`it took longer than ${this.#timeLimitMs / 1000} s`);
+        // Not waited for: a thread that hangs on its disk does not end before the disk answers.
+        this.#busy.delete(worker);
         void worker.terminate();
+        resolve({ reason: `it took longer than ${this.#timeLimitMs / 1000} s` });
       }, this.#timeLimitMs);
       worker.postMessage(path);
     });
     clearTimeout(timer);
+    worker.off('error', onError).off('exit', onExit).off('message', onMessage);
     return 'hash' in outcome ? { hash: parseHash(outcome.hash) } : outcome;
   }
 }

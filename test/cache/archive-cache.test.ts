@@ -478,8 +478,11 @@ describe('shutting down', () => {
     const reading = readWhole(source).catch((error: unknown) => error);
     await cache.read(archive, source.load);
     const waiting = cache.read(other, source.load).catch((error: unknown) => error);
+    const loading = cacheOver(store);
+    const stuck = loading.read(other, () => new Promise(() => {})).catch((error: unknown) => error);
     await new Promise((resolve) => setImmediate(resolve));
-    await cache.close();
+    await Promise.all([cache.close(), loading.close()]);
+    expect(await stuck).toMatchObject({ code: 'UPSTREAM_UNREACHABLE', reason: 'busy' });
     expect(await reading).toMatchObject({ code: 'UPSTREAM_UNREACHABLE', reason: 'busy' });
     expect(await waiting).toMatchObject({ code: 'UPSTREAM_UNREACHABLE', reason: 'busy' });
     await expect(cache.read(other, source.load)).rejects.toMatchObject({ reason: 'busy' });
