@@ -25,6 +25,9 @@ import { loadUpstreamRules } from './upstreams.ts';
 /** Answers under way when a shutdown begins get this long. Orchestrators usually wait 30 s or longer before they kill. */
 const DRAIN_MS = 25_000;
 
+/** Certificates are looked at this often: the self-made one is renewed in time, and replaced files are taken up. */
+const CERTIFICATE_CHECK_MS = 24 * 3_600_000;
+
 /** A Larder that listens. */
 export interface ListeningAddress {
   readonly port: number;
@@ -38,7 +41,7 @@ export interface App {
   listen(): Promise<ListeningAddress>;
   /** The certificate authority made for `tls.mode: selfsigned`. */
   readonly authority: TlsMaterial['authority'];
-  /** Takes up renewed certificate files. The old ones stay in use when the new ones cannot be used. */
+  /** Takes up renewed certificate files. What cannot be used is logged, and the old ones stay in use. */
   reloadCertificate(): Promise<void>;
   /** Finishes what is under way, then lets go of everything. */
   close(): Promise<void>;
@@ -73,7 +76,13 @@ export async function createApp(
   });
 
   // What is outside.
-  const http = new HttpClient({ userAgent: `Larder/${version}`, proxy: config.proxy, logger, isSealed });
+  const http = new HttpClient({
+    userAgent: `Larder/${version}`,
+    proxy: config.proxy,
+    extraCa: config.extraCa,
+    logger,
+    isSealed,
+  });
   const registry = new ProviderRegistry({ http, logger });
   const discovery = new ServiceDiscovery({ http });
 
@@ -111,17 +120,25 @@ export async function createApp(
   });
   const server = new HttpServer({ handler, tls });
 
+  const reloadCertificate = async () => {
+    try {
+      const renewed = await loadTls(tlsSettings);
+      if (renewed) server.replaceCertificate(renewed);
+    } catch (error) {
+      logger.error('the certificate could not be renewed, the old one stays in use', { error });
+    }
+  };
+  const certificateCheck = setInterval(reloadCertificate, CERTIFICATE_CHECK_MS).unref();
+
   return {
     authority: tls?.authority,
     listen: async () => {
       const port = await server.listen(config.listen);
       return { port, url: `${tls ? 'https' : 'http'}://localhost:${port}` };
     },
-    reloadCertificate: async () => {
-      const renewed = await loadTls(tlsSettings);
-      if (renewed) server.replaceCertificate(renewed);
-    },
+    reloadCertificate,
     close: async () => {
+      clearInterval(certificateCheck);
       await server.drain(DRAIN_MS);
       await archives.close();
       await cache.close();

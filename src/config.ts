@@ -59,6 +59,8 @@ export interface Config {
     readonly https: string | undefined;
     readonly no: string | undefined;
   };
+  /** Certificates that Node was told to trust beside its own (NODE_EXTRA_CA_CERTS), PEM. */
+  readonly extraCa: string | undefined;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -97,7 +99,7 @@ export async function loadConfig(options: { file?: string; env: Environment; cwd
   }
   problems.throwIfAny();
 
-  const config = assemble(result.data as Values, layers.origins, env);
+  const config = { ...assemble(result.data as Values, layers.origins, env), extraCa: await extraCaOf(env) };
   await checkFiles(config, layers.origins, problems);
   problems.throwIfAny();
   return frozen(config);
@@ -192,7 +194,7 @@ function withShortcuts(below: Layer, env: Environment, cwd: string): Layer {
   return overlay(below, { ...above, value: { ...above.value, ...admin } }, isHosts);
 }
 
-function assemble(values: Values, origins: Origins, env: Environment): Config {
+function assemble(values: Values, origins: Origins, env: Environment): Omit<Config, 'extraCa'> {
   const absolute = (file: string, ...at: KeyPath) => path.resolve(origins.of(at)?.directory ?? '', file);
   const secretOf = (given: { token?: string | undefined; tokenFile?: string | undefined }, at: KeyPath) =>
     given.token !== undefined
@@ -242,6 +244,12 @@ function assemble(values: Values, origins: Origins, env: Environment): Config {
       no: env['no_proxy'] || env['NO_PROXY'] || undefined,
     },
   };
+}
+
+/** Node itself warns of a file that it cannot read, and goes on. */
+async function extraCaOf(env: Environment): Promise<string | undefined> {
+  const file = env['NODE_EXTRA_CA_CERTS'];
+  return file ? readFile(file, 'utf8').catch(() => undefined) : undefined;
 }
 
 /** A missing certificate is told now with its line, not at the first request that needs it. */

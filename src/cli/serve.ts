@@ -15,6 +15,8 @@ export function addServe(program: Command, version: string): void {
       refuseUnavailable(config);
       const logger = createLogger(config.log);
       const app = await createApp(config, { logger, version });
+      // Before it listens: whoever sees it listening may end it.
+      const shutdown = firstOf('SIGTERM', 'SIGINT');
       const address = await app.listen();
       logger.info('listening', { version, ...describeConfig(config), url: address.url });
 
@@ -23,13 +25,8 @@ export function addServe(program: Command, version: string): void {
       const upstreams = config.upstreams.hosts.map(({ hostname }) => hostname);
       console.log(startUpMessage({ baseUrl, upstreams, ...(caFile && { caFile }) }));
 
-      process.on('SIGHUP', () => {
-        app.reloadCertificate().then(
-          () => logger.info('certificate reloaded'),
-          (error: unknown) => logger.error('certificate not reloaded, the old one stays in use', { error }),
-        );
-      });
-      const signal = await firstOf('SIGTERM', 'SIGINT');
+      process.on('SIGHUP', () => void app.reloadCertificate());
+      const signal = await shutdown;
       logger.info('shutting down', { signal });
       await app.close();
       logger.info('stopped');

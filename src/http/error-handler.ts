@@ -36,7 +36,8 @@ const STATUS: Readonly<Record<string, (error: never) => number>> = {
   INVALID_ADDRESS: () => 400,
   NOT_FOUND: () => 404,
   HOST_NOT_ALLOWED: () => 404,
-  ADDRESS_EXCLUDED: () => 403,
+  // Not 403: the clients would blame their credentials for this mirror.
+  ADDRESS_EXCLUDED: () => 404,
   UPSTREAM_UNREACHABLE: (error: UpstreamUnreachable) => UNREACHABLE_STATUS[error.reason] ?? 502,
   UPSTREAM_REFUSED: () => 502,
   UPSTREAM_INVALID: () => 502,

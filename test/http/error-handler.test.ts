@@ -19,7 +19,7 @@ const diskBroken = Object.assign(new Error('write /srv/secret'), { code: 'EIO' }
 test.each([
   [404, new NotFound('there is no acme/widget')],
   [404, new HostNotAllowed(`${HOST} is not mirrored`, { hint: 'add it' })],
-  [403, new AddressExcluded('acme/widget is excluded')],
+  [404, new AddressExcluded('acme/widget is excluded')],
   [502, new UpstreamUnreachable(HOST, 'connection', 'refused the connection')],
   [502, new UpstreamUnreachable(HOST, 'failing', 'answered 500')],
   [503, new UpstreamUnreachable(HOST, 'busy', 'answered 429', { retryAfterMs: 2_100 })],
