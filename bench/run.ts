@@ -1,0 +1,66 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { describeMachine, load } from './machine.ts';
+import { requirePrograms, runProgram } from './processes.ts';
+import { EVERYTHING } from './published.ts';
+import { asMarkdown, type Report, withResults } from './report.ts';
+import type { Result } from './rounds.ts';
+import { startUpstream, type Upstream } from './upstream.ts';
+import { coldArchive } from './workloads/cold-archive.ts';
+import { init } from './workloads/init.ts';
+import { warm } from './workloads/warm.ts';
+
+const LATENCY_MS = 40;
+const MIN_ROUNDS = 3;
+
+const WORKLOADS: Readonly<
+  Record<string, (upstream: Upstream, settings: { rounds: number; seconds: number }) => Promise<Result[]>>
+> = { warm, init, 'cold-archive': coldArchive };
+
+const { values: options } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '5' },
+    only: { type: 'string' },
+  },
+});
+const settings = { rounds: Number(options.rounds), seconds: Number(options.seconds) };
+const chosen = options.only?.split(',') ?? Object.keys(WORKLOADS);
+const unknown = chosen.filter((name) => !Object.hasOwn(WORKLOADS, name));
+if (unknown.length > 0) throw new Error(`--only takes ${Object.keys(WORKLOADS).join(', ')}; not ${unknown.join(', ')}`);
+
+await requirePrograms({
+  nginx: 'apt-get install nginx-light',
+  wrk: 'apt-get install wrk',
+  curl: 'apt-get install curl',
+  taskset: 'apt-get install util-linux',
+  terraform: 'install Terraform 1.x from developer.hashicorp.com/terraform/install',
+});
+await runProgram('npm', ['run', '--silent', 'build']);
+
+const machine = await describeMachine();
+const before = load();
+const upstream = await startUpstream({ latencyMs: LATENCY_MS, providers: EVERYTHING });
+const results: Result[] = [];
+try {
+  for (const name of chosen) results.push(...((await WORKLOADS[name]?.(upstream, settings)) ?? []));
+} finally {
+  await upstream.stop();
+}
+
+const report: Report = {
+  measuredAt: new Date().toISOString(),
+  machine,
+  settings: { ...settings, latencyMs: LATENCY_MS },
+  load: { before, after: load() },
+  results,
+};
+console.log(asMarkdown(report));
+
+// Parts and quick looks are not for the record.
+if (options.only === undefined && settings.rounds >= MIN_ROUNDS) {
+  const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+  await writeFile(file('results.json'), `${JSON.stringify(report, null, 2)}\n`);
+  await writeFile(file('README.md'), withResults(await readFile(file('README.md'), 'utf8'), report));
+}

@@ -1,0 +1,18 @@
+/*
+ * The upstream: a registry, its archive host and the proxy that is the only way to both, in a process of their own.
+ * Its one argument is a `UpstreamScript` in JSON. It says where it is in one line of JSON, and lives for as long as
+ * its standard input is open.
+ */
+import { Internet } from '../test/support/internet.ts';
+import type { UpstreamLocation, UpstreamScript } from './upstream.ts';
+
+const script = JSON.parse(process.argv[2] ?? '') as UpstreamScript;
+const internet = await Internet.start();
+for (const provider of script.providers) await internet.registry.addProvider(provider);
+internet.registry.latencyMs = script.latencyMs;
+
+const location: UpstreamLocation = { proxy: internet.proxy.url, ca: internet.registry.ca };
+console.log(JSON.stringify(location));
+
+process.stdin.resume();
+process.stdin.once('end', () => process.exit());

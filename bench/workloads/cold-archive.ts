@@ -1,0 +1,96 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { downloadAll, timeDownload } from '../clients.ts';
+import { type BuiltLarder, startBuiltLarder } from '../larder.ts';
+import { runPinned } from '../processes.ts';
+import { archivePath, MIDDLING_ARCHIVE, originUrl, versionPath } from '../published.ts';
+import { compare, type Measurement, type Result } from '../rounds.ts';
+import type { Upstream } from '../upstream.ts';
+
+const FIRST_BYTE = { name: 'first byte', unit: 'ms', better: 'less' } as const;
+const LAST_BYTE = { name: 'last byte', unit: 'ms', better: 'less' } as const;
+const PEAK_MEMORY = { name: 'peak memory', unit: 'MB', better: 'less' } as const;
+const MEMORY_GROWTH = { name: 'growth over idle', unit: 'MB', better: 'less' } as const;
+
+const SIZE = MIDDLING_ARCHIVE.sizeBytes ?? 0;
+const CLIENTS = 50;
+
+/** An archive that Larder does not have yet: how long one client waits for it, and what fifty at once cost. */
+export async function coldArchive(upstream: Upstream, { rounds }: { rounds: number }): Promise<Result[]> {
+  const directory = await mkdtemp(join(tmpdir(), 'larder-bench-'));
+  const upstreamCa = join(directory, 'upstream.pem');
+  await writeFile(upstreamCa, upstream.ca);
+  try {
+    const alone = await compare(
+      {
+        workload: `cold archive of ${SIZE / 1e6} MB, 1 client`,
+        metrics: [FIRST_BYTE, LAST_BYTE],
+        larder: {
+          name: 'Larder',
+          measure: () =>
+            withColdLarder(upstream, async (larder) => {
+              // Clients always ask for it first.
+              await askForPackages(larder);
+              return asMeasurement(await timeDownload(archiveUrl(larder), { caFile: larder.setup.caFile }, SIZE));
+            }),
+        },
+        reference: {
+          name: 'direct',
+          measure: async () => {
+            const options = { caFile: upstreamCa, proxy: upstream.proxy };
+            return asMeasurement(await timeDownload(originUrl(MIDDLING_ARCHIVE), options, SIZE));
+          },
+        },
+      },
+      rounds,
+    );
+    const crowd = await compare(
+      {
+        workload: `cold archive of ${SIZE / 1e6} MB, ${CLIENTS} clients at once`,
+        metrics: [PEAK_MEMORY, MEMORY_GROWTH],
+        larder: {
+          name: 'Larder',
+          measure: () =>
+            withColdLarder(upstream, async (larder) => {
+              await askForPackages(larder);
+              const idle = larder.server.peakMemory();
+              const urls = Array.from({ length: CLIENTS }, () => archiveUrl(larder));
+              await downloadAll(urls, { caFile: larder.setup.caFile }, CLIENTS);
+              const peak = larder.server.peakMemory();
+              return { [PEAK_MEMORY.name]: peak / 1e6, [MEMORY_GROWTH.name]: (peak - idle) / 1e6 };
+            }),
+        },
+      },
+      rounds,
+    );
+    return [...alone, ...crowd];
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+}
+
+async function withColdLarder(
+  upstream: Upstream,
+  measure: (larder: BuiltLarder) => Promise<Measurement>,
+): Promise<Measurement> {
+  const larder = await startBuiltLarder(upstream);
+  try {
+    return await measure(larder);
+  } finally {
+    await larder.stop();
+  }
+}
+
+function archiveUrl({ url }: BuiltLarder): string {
+  return url + archivePath(MIDDLING_ARCHIVE);
+}
+
+async function askForPackages({ url, setup }: BuiltLarder): Promise<void> {
+  const target = url + versionPath(MIDDLING_ARCHIVE);
+  await runPinned('curl', ['--silent', '--show-error', '--fail', '--cacert', setup.caFile, '--noproxy', '*', target]);
+}
+
+function asMeasurement({ firstByteMs, lastByteMs }: { firstByteMs: number; lastByteMs: number }): Measurement {
+  return { [FIRST_BYTE.name]: firstByteMs, [LAST_BYTE.name]: lastByteMs };
+}
