@@ -53,10 +53,8 @@ export class PackageHashes {
 
   async #compute(stored: StoredArchive): Promise<void> {
     const h1 = (await this.known(stored.sha256)) ?? (await this.#store.computePackageHash(stored));
-    if (!h1) {
-      this.#logger.warn('no package hash: not a zip that can be read', { archive: stored.archive.toString() });
-      return;
-    }
+    // No readable zip: the store has said why.
+    if (!h1) return;
     await this.#store.putPackageHash(stored.archive, h1);
     await this.#cache.read(metadataKeys.packageHash(stored.sha256), kind, async () => h1, { host: 'this server' });
     this.#attempted.delete(stored.sha256);

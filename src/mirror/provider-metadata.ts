@@ -205,9 +205,7 @@ export class ProviderMetadata {
         limit(async () => {
           try {
             const document = await this.document(upstream, new ProviderArchive(provider, version, platform));
-            const known =
-              checksums.shasums.length === 0 || checksums.digests.get(document.filename) === document.sha256;
-            if (known) return await this.#describe(platform, document.sha256, document);
+            if (isListed(document, checksums)) return await this.#describe(platform, document.sha256, document);
             this.#logger.warn('left out: SHA256SUMS does not name this archive', {
               archive: `${provider} ${version} ${platform}`,
             });
@@ -235,6 +233,13 @@ export class ProviderMetadata {
       size: agrees ? told?.size : undefined,
     };
   }
+}
+
+/** By its name or, where the registry names it otherwise than SHA256SUMS does, by its digest. */
+function isListed({ filename, sha256 }: PackageDocument, { shasums, digests }: ReleaseChecksums): boolean {
+  if (shasums.length === 0) return true;
+  const listed = digests.get(filename);
+  return listed === undefined ? [...digests.values()].includes(sha256) : listed === sha256;
 }
 
 /** The name that SHA256SUMS has for another platform's archive, judging by the one that is known. */
