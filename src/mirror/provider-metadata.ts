@@ -132,8 +132,11 @@ export class ProviderMetadata {
     const cached = find(await this.versions(upstream, provider));
     if (cached) return cached;
     const notBefore = Date.now() - UNLISTED_VERSION_RECHECK_MS;
-    const renewed = find(await this.versions(upstream, provider, { notBefore }));
+    const newest = await this.versions(upstream, provider, { notBefore });
+    const renewed = find(newest);
     if (renewed) return renewed;
+    // An old list proves nothing about what is new.
+    if (newest.stale) throw newest.stale.reason;
     throw new NotFound(`${provider.hostname} has no version ${version} of ${provider.namespace}/${provider.type}`);
   }
 
