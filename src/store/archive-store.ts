@@ -42,7 +42,8 @@ export interface ArchiveStore {
   find(archive: ProviderArchive): Promise<StoredArchive | undefined>;
   /**
    * Everything stored of one provider, in no particular order. Files that somebody else put in place are in it as soon
-   * as they have been compared with the hashes beside them, which a list waits for a few seconds at most.
+   * as they have been compared with the hashes beside them, which a list waits for a few seconds at most. What other
+   * processes do may show a moment later. While nothing changes it is the same array: what is made of it can be kept.
    */
   list(provider: ProviderAddress): Promise<readonly StoredArchive[]>;
   /** Every provider of which anything is stored. */

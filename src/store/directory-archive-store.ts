@@ -18,16 +18,13 @@ import { type ArchiveRecord, fileIdentity, MirrorDocuments } from './mirror-docu
 import type { PackageHasher } from './package-hash.ts';
 import { PartialFiles } from './partial-files.ts';
 import { archiveFiles, providerDirectories } from './provider-directories.ts';
+import { RememberedLists } from './remembered-lists.ts';
 import { ifPresent, ofStorage } from './storage-errors.ts';
 
 /** With fewer, larger reads one stream is as fast as the disk cache; 64 KiB costs a third of that. */
 const READ_BYTES = 256 * 1024;
 /** How long a list waits for archives that somebody else put in place to be examined. Clients wait 10 s in all. */
 const ADOPTION_PATIENCE_MS = 3_000;
-/** A directory that changed this recently may change again without its time stamp showing it. */
-const RACY_MS = 2_000;
-/** What is written within a file does not show in its directory: a list is made anew so often in any case. */
-const LIST_LIFETIME_MS = 5_000;
 const MAX_REMEMBERED = 10_000;
 
 /**
@@ -43,11 +40,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
   readonly #documents: MirrorDocuments;
   readonly #hasher: PackageHasher;
   readonly #logger: Logger;
-  /** Lists that hold for as long as the provider's directory is not touched. */
-  readonly #lists = new LRUCache<string, { identity: string; list: readonly StoredArchive[] }>({
-    max: MAX_REMEMBERED,
-    ttl: LIST_LIFETIME_MS,
-  });
+  readonly #lists = new RememberedLists();
   /** Files that could not be verified: not read again until they, or the hashes beside them, change. */
   readonly #unverifiable = new LRUCache<string, string>({ max: MAX_REMEMBERED });
   readonly #adoptions = new Map<string, Promise<StoredArchive | undefined>>();
@@ -82,27 +75,13 @@ export class DirectoryArchiveStore implements ArchiveStore {
     return this.#isCandidate(archive, record, file) ? this.adopt(archive) : undefined;
   }
 
-  async list(provider: ProviderAddress): Promise<readonly StoredArchive[]> {
-    const directory = join(this.#directory, paths.provider(provider));
-    const seen = await ifPresent('looking for a provider', stat(directory));
-    if (!seen) return [];
-    const identity = fileIdentity(seen);
-    const known = this.#lists.get(directory);
-    if (known?.identity === identity) return known.list;
-
-    const list: StoredArchive[] = [];
-    const candidates: ProviderArchive[] = [];
-    const look = async (archive: ProviderArchive) => {
-      const [record, file] = await Promise.all([this.#recordOf(archive), this.#look(archive)]);
-      const stored = file && asStored(archive, record, file);
-      if (stored) list.push(stored);
-      else if (file && isOurs(record)) await this.#discardDamaged(archive, record, file);
-      else if (file && this.#isCandidate(archive, record, file)) candidates.push(archive);
-    };
-    await Promise.all((await archiveFiles(this.#directory, provider)).map(look));
-    if (candidates.length > 0) return [...list, ...(await this.#adoptSome(candidates))];
-    if (Date.now() - seen.mtimeMs > RACY_MS) this.#lists.set(directory, { identity, list });
-    return list;
+  list(provider: ProviderAddress): Promise<readonly StoredArchive[]> {
+    const directory = this.#homeOf(provider);
+    return this.#lists.read(
+      directory,
+      () => ifPresent('looking for a provider', stat(directory)),
+      () => this.#list(provider),
+    );
   }
 
   async *providers(): AsyncGenerator<ProviderAddress> {
@@ -173,6 +152,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
     if (!isOurs(record) || record.hashes[0] === h1) return;
     const others = record.hashes.filter((hash) => hash !== h1);
     await this.#documents.put(archive, [h1, ...others], record.size);
+    this.#lists.forget(this.#homeOf(archive.provider));
   }
 
   async computePackageHash({ archive }: StoredArchive): Promise<Hash | undefined> {
@@ -189,6 +169,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
   async discard(archive: ProviderArchive): Promise<void> {
     // Not offered any more before it is not there any more.
     await this.#documents.remove(archive);
+    this.#lists.forget(this.#homeOf(archive.provider));
     await ofStorage('removing an archive', rm(this.#pathOf(archive), { force: true }));
   }
 
@@ -200,6 +181,21 @@ export class DirectoryArchiveStore implements ArchiveStore {
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.allSettled(this.#adoptions.values());
+  }
+
+  async #list(provider: ProviderAddress): Promise<{ list: readonly StoredArchive[]; isFinal: boolean }> {
+    const list: StoredArchive[] = [];
+    const candidates: ProviderArchive[] = [];
+    const look = async (archive: ProviderArchive) => {
+      const [record, file] = await Promise.all([this.#recordOf(archive), this.#look(archive)]);
+      const stored = file && asStored(archive, record, file);
+      if (stored) list.push(stored);
+      else if (file && isOurs(record)) await this.#discardDamaged(archive, record, file);
+      else if (file && this.#isCandidate(archive, record, file)) candidates.push(archive);
+    };
+    await Promise.all((await archiveFiles(this.#directory, provider)).map(look));
+    if (candidates.length === 0) return { list, isFinal: true };
+    return { list: [...list, ...(await this.#adoptSome(candidates))], isFinal: false };
   }
 
   async #look(archive: ProviderArchive): Promise<Stats | undefined> {
@@ -216,6 +212,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
 
   async #record(archive: ProviderArchive, sha256: Sha256, h1: Hash | undefined, size: number): Promise<StoredArchive> {
     await this.#documents.put(archive, h1 ? [h1, zipHash(sha256)] : [zipHash(sha256)], size);
+    this.#lists.forget(this.#homeOf(archive.provider));
     const file = await this.#look(archive);
     return { archive, size, sha256, h1, storedAt: file?.mtime ?? new Date() };
   }
@@ -283,8 +280,11 @@ export class DirectoryArchiveStore implements ArchiveStore {
   }
 
   async #makeDirectory(provider: ProviderAddress): Promise<void> {
-    const path = join(this.#directory, paths.provider(provider));
-    await ofStorage('making the directory of a provider', mkdir(path, { recursive: true }));
+    await ofStorage('making the directory of a provider', mkdir(this.#homeOf(provider), { recursive: true }));
+  }
+
+  #homeOf(provider: ProviderAddress): string {
+    return join(this.#directory, paths.provider(provider));
   }
 
   #pathOf(archive: ProviderArchive): string {

@@ -6,8 +6,9 @@ import { mkdir, mkdtemp, open, readdir, readFile, rm, stat, truncate, utimes, wr
 import { hostname, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ProviderArchive } from '../../src/address/archive.ts';
+import { parseHash } from '../../src/address/hash.ts';
 import { silentLogger } from '../../src/logger.ts';
 import type { StoredArchive } from '../../src/store/archive-store.ts';
 import { DirectoryArchiveStore } from '../../src/store/directory-archive-store.ts';
@@ -160,6 +161,20 @@ describe('the directory is a static mirror', () => {
     expect(await store.list(linux.provider)).toBe(list);
     await put(store, darwin, bytes);
     expect(await store.list(linux.provider)).toHaveLength(2);
+    await store.discard(darwin);
+    expect(await store.list(linux.provider)).toEqual([expect.objectContaining({ h1: undefined })]);
+    const h1 = parseHash(expectedPackageHash([]));
+    await store.putPackageHash(linux, h1);
+    expect(await store.list(linux.provider)).toEqual([expect.objectContaining({ h1 })]);
+  });
+
+  test('a remembered list is not believed for long when another process may have changed the directory', async () => {
+    const [here, there] = [await openStore(), await openStore()];
+    await put(here, linux, bytes);
+    await utimes(join(directory, paths.provider(linux.provider)), LONG_AGO, LONG_AGO);
+    expect(await here.list(linux.provider)).toHaveLength(1);
+    await put(there, darwin, bytes);
+    await vi.waitFor(async () => expect(await here.list(linux.provider)).toHaveLength(2), { timeout: 5_000 });
   });
 
   test('foreign files and directories are passed over', async () => {

@@ -1,0 +1,65 @@
+import type { Stats } from 'node:fs';
+import { LRUCache } from 'lru-cache';
+import type { StoredArchive } from './archive-store.ts';
+import { fileIdentity } from './mirror-documents.ts';
+
+/** A directory that changed this recently may change again without its time stamp showing it. */
+const RACY_MS = 2_000;
+/** How long a list holds before its directory is looked at again, for what other processes may have done. */
+const LOOK_AGAIN_MS = 200;
+const MAX_REMEMBERED = 10_000;
+
+type List = readonly StoredArchive[];
+
+/** Always the same array, like any other list that has not changed. */
+const NOTHING: List = [];
+
+interface Remembered {
+  readonly identity: string;
+  readonly list: List;
+  /** When the directory was last seen to be the same, by `performance.now()`. */
+  lookedAt: number;
+}
+
+/** What is listed of providers, for as long as nobody touches their directories. */
+export class RememberedLists {
+  readonly #lists = new LRUCache<string, Remembered>({ max: MAX_REMEMBERED });
+  /** Changes of our own so far: a list that was made meanwhile may lack one of them. */
+  #changes = 0;
+
+  /**
+   * The list of a directory, remembered or made anew: the same array until something changes. What this process
+   * changes shows at once, what others do a moment later.
+   *
+   * @param look at the directory; `undefined` when it is not there
+   * @param make resolves to the list, and whether it will do for later
+   */
+  async read(
+    directory: string,
+    look: () => Promise<Stats | undefined>,
+    make: () => Promise<{ list: List; isFinal: boolean }>,
+  ): Promise<List> {
+    const lookedAt = performance.now();
+    const known = this.#lists.get(directory);
+    if (known && lookedAt - known.lookedAt < LOOK_AGAIN_MS) return known.list;
+
+    const changes = this.#changes;
+    const seen = await look();
+    if (!seen) return NOTHING;
+    const identity = fileIdentity(seen);
+    if (known?.identity === identity) {
+      known.lookedAt = lookedAt;
+      return known.list;
+    }
+    const { list, isFinal } = await make();
+    const isQuiet = Date.now() - seen.mtimeMs > RACY_MS && changes === this.#changes;
+    if (isFinal && isQuiet) this.#lists.set(directory, { identity, list, lookedAt });
+    return list;
+  }
+
+  /** We have changed what is in the directory. */
+  forget(directory: string): void {
+    this.#changes += 1;
+    this.#lists.delete(directory);
+  }
+}
