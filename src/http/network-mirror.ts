@@ -3,11 +3,11 @@ import { ProviderArchive } from '../address/archive.ts';
 import { Hostname } from '../address/hostname.ts';
 import { ProviderAddress } from '../address/provider.ts';
 import { Version } from '../address/version.ts';
-import type { ProviderMirror } from '../mirror/provider-mirror.ts';
+import type { PackageList, ProviderMirror, VersionList } from '../mirror/provider-mirror.ts';
 import { sendArchive } from './archive-response.ts';
 import { RequestError } from './request-error.ts';
 import { allowOnly } from './request-guards.ts';
-import { sendJson } from './respond.ts';
+import { RenderedBodies, sendJson } from './respond.ts';
 
 /** What this door asks of the use case behind it. */
 export type NetworkMirrorSource = Pick<
@@ -26,23 +26,19 @@ export type NetworkMirrorSource = Pick<
  */
 export function networkMirror({ mirror }: { mirror: NetworkMirrorSource }): Router {
   const router = Router({ caseSensitive: true, strict: true });
+  const indexes = new RenderedBodies(indexDocument);
+  const packageLists = new RenderedBodies(versionDocument);
   router.use(allowOnly('GET', 'HEAD'));
 
   const answerIndex: RequestHandler<ProviderParams> = async (req, res) => {
     const { versions, stale } = await mirror.listVersions(parseProvider(req.params));
-    sendJson(req, res, { versions: Object.fromEntries(versions.map((version) => [version.toString(), {}])) }, stale);
+    sendJson(req, res, indexes.bodyOf(versions), stale);
   };
 
   const answerVersion: RequestHandler<ProviderParams & { version: string }> = async (req, res) => {
     const version = Version.parse(req.params.version);
     const { archives, stale } = await mirror.listPackages(parseProvider(req.params), version);
-    const entries = archives.map(({ archive, hashes }) => {
-      const url = encodeURI(archive.filename);
-      // No hashes at all means "unverified" to the clients, and they take an absent key for that.
-      const entry = hashes.length === 0 ? { url } : { hashes: [...hashes].sort(), url };
-      return [archive.platform.toString(), entry] as const;
-    });
-    sendJson(req, res, { archives: Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1))) }, stale);
+    sendJson(req, res, packageLists.bodyOf(archives), stale);
   };
 
   const answerArchive: RequestHandler<ProviderParams & { filename: string }> = async (req, res) => {
@@ -61,6 +57,20 @@ export function networkMirror({ mirror }: { mirror: NetworkMirrorSource }): Rout
   router.get('/:hostname/:namespace/:type/:version.json', answerVersion);
   router.get('/:hostname/:namespace/:type/:filename', answerArchive);
   return router;
+}
+
+function indexDocument(versions: VersionList['versions']): unknown {
+  return { versions: Object.fromEntries(versions.map((version) => [version.toString(), {}])) };
+}
+
+function versionDocument(archives: PackageList['archives']): unknown {
+  const entries = archives.map(({ archive, hashes }) => {
+    const url = encodeURI(archive.filename);
+    // No hashes at all means "unverified" to the clients, and they take an absent key for that.
+    const entry = hashes.length === 0 ? { url } : { hashes: [...hashes].sort(), url };
+    return [archive.platform.toString(), entry] as const;
+  });
+  return { archives: Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1))) };
 }
 
 interface ProviderParams {

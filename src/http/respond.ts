@@ -31,12 +31,30 @@ export function jsonBody(value: unknown): JsonBody {
   return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` };
 }
 
+/** What was rendered of objects that never change, for as long as those are in use. */
+export class RenderedBodies<T extends object> {
+  readonly #bodies = new WeakMap<T, JsonBody>();
+  readonly #render: (of: T) => unknown;
+
+  constructor(render: (of: T) => unknown) {
+    this.#render = render;
+  }
+
+  bodyOf(object: T): JsonBody {
+    let body = this.#bodies.get(object);
+    if (!body) {
+      body = jsonBody(this.#render(object));
+      this.#bodies.set(object, body);
+    }
+    return body;
+  }
+}
+
 /**
  * Answers GET and HEAD with a JSON document. It may be kept by caches on the way but must be asked after each time:
  * `If-None-Match` makes that cheap. The media type is the one the clients insist on (anything else is fatal to them).
  */
-export function sendJson(req: IncomingMessage, res: Response, value: unknown, stale?: Staleness): void {
-  const { bytes, etag } = jsonBody(value);
+export function sendJson(req: IncomingMessage, res: Response, { bytes, etag }: JsonBody, stale?: Staleness): void {
   const headers: Record<string, string | number> = { ETag: etag, 'Cache-Control': 'no-cache' };
   if (stale) {
     headers['Age'] = Math.max(0, Math.round(stale.ageSeconds));

@@ -9,15 +9,19 @@ import { hasCode, IntegrityMismatch, NotFound, UpstreamUnreachable } from '../er
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import type { ProviderRegistry } from '../upstream/provider-registry.ts';
-import type { PackageDocument } from '../upstream/registry-answers.ts';
+import type { PackageDocument, ProviderVersions } from '../upstream/registry-answers.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { PackageHashes } from './package-hashes.ts';
+import { PairMemo } from './pair-memo.ts';
 import type { Policy } from './policy.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
-import type { ReleasePackage } from './release.ts';
+import type { Release, ReleasePackage } from './release.ts';
 
 /** A client waits for the answer to its HEAD; without a length it goes on to its GET all the same. */
 const LENGTH_DEADLINE_MS = 2_000;
+
+/** In the place of an upstream's answer, where there is none. */
+const NO_ANSWER = {};
 
 const SEALED = 'is not asked: this mirror is sealed';
 
@@ -30,12 +34,19 @@ export interface StaleNote {
 }
 
 export interface VersionList {
+  /** The same array until something changes: what is made of it can be kept. */
   readonly versions: readonly Version[];
   readonly stale?: StaleNote;
 }
 
+export interface ListedPackage {
+  readonly archive: ProviderArchive;
+  readonly hashes: readonly Hash[];
+}
+
 export interface PackageList {
-  readonly archives: readonly { readonly archive: ProviderArchive; readonly hashes: readonly Hash[] }[];
+  /** The same array until something changes: what is made of it can be kept. */
+  readonly archives: readonly ListedPackage[];
   readonly stale?: StaleNote;
 }
 
@@ -65,6 +76,10 @@ export class ProviderMirror {
   readonly #isSealed: () => boolean;
   readonly #logger: Logger;
   readonly #now: () => number;
+  /** By what is stored and what upstream said. */
+  readonly #versionLists = new PairMemo<readonly Version[]>();
+  readonly #packageLists = new PairMemo<readonly ListedPackage[]>();
+  readonly #byVersion = new WeakMap<readonly StoredArchive[], ReadonlyMap<string, StoredOfVersion>>();
 
   constructor(deps: {
     policy: Policy;
@@ -95,17 +110,16 @@ export class ProviderMirror {
    */
   async listVersions(provider: ProviderAddress): Promise<VersionList> {
     const upstream = this.#policy.admit(provider);
-    const stored = (await this.#store.list(provider)).map(({ archive }) => archive.version);
+    const stored = await this.#store.list(provider);
     const { answer, stale } = await this.#ask(
       upstream,
       () => this.#metadata.versions(upstream, provider),
       stored.length > 0,
     );
-    const versions = new Map<string, Version>();
-    for (const version of [...(answer?.versions.map((entry) => entry.version) ?? []), ...stored]) {
-      versions.set(version.toString(), version);
-    }
-    return { versions: [...versions.values()].sort((a, b) => Version.compare(b, a)), ...stale };
+    return {
+      versions: this.#versionLists.get(stored, answer ?? NO_ANSWER, () => newestFirst(stored, answer)),
+      ...stale,
+    };
   }
 
   /**
@@ -122,18 +136,10 @@ export class ProviderMirror {
       stored.size > 0,
     ).catch(nobodyHasIt);
 
-    const archives = [...stored.values()].map((kept) => {
-      const told = answer?.packages.get(kept.archive.platform.toString());
-      if (told && told.sha256 !== kept.sha256) this.#reportDrift(kept, told.sha256);
-      this.#hashes.request(kept);
-      return { archive: kept.archive, hashes: hashesOf(kept.sha256, kept.h1 ?? sameArchive(kept, told)?.h1) };
-    });
-    for (const { platform, sha256, h1 } of answer?.packages.values() ?? []) {
-      if (stored.has(platform.toString())) continue;
-      archives.push({ archive: new ProviderArchive(provider, version, platform), hashes: hashesOf(sha256, h1) });
-    }
-    archives.sort((a, b) => (a.archive.filename < b.archive.filename ? -1 : 1));
-    return { archives, ...stale };
+    const list = () => this.#packagesOf(provider, version, stored, answer);
+    // Who asks for the list also asks for the hashes that it lacks: it is made anew until it has them all.
+    const isFinal = [...stored.values()].every(({ h1 }) => h1);
+    return { archives: isFinal ? this.#packageLists.get(stored, answer ?? NO_ANSWER, list) : list(), ...stale };
   }
 
   /**
@@ -180,10 +186,33 @@ export class ProviderMirror {
     }
   }
 
-  async #storedOf(provider: ProviderAddress, version: Version): Promise<Map<string, StoredArchive>> {
+  #packagesOf(
+    provider: ProviderAddress,
+    version: Version,
+    stored: StoredOfVersion,
+    answer: Release | undefined,
+  ): ListedPackage[] {
+    const archives = [...stored.values()].map((kept) => {
+      const told = answer?.packages.get(kept.archive.platform.toString());
+      if (told && told.sha256 !== kept.sha256) this.#reportDrift(kept, told.sha256);
+      this.#hashes.request(kept);
+      return { archive: kept.archive, hashes: hashesOf(kept.sha256, kept.h1 ?? sameArchive(kept, told)?.h1) };
+    });
+    for (const { platform, sha256, h1 } of answer?.packages.values() ?? []) {
+      if (stored.has(platform.toString())) continue;
+      archives.push({ archive: new ProviderArchive(provider, version, platform), hashes: hashesOf(sha256, h1) });
+    }
+    return archives.sort((a, b) => (a.archive.filename < b.archive.filename ? -1 : 1));
+  }
+
+  async #storedOf(provider: ProviderAddress, version: Version): Promise<StoredOfVersion> {
     const all = await this.#store.list(provider);
-    const ofVersion = all.filter(({ archive }) => archive.version.toString() === version.toString());
-    return new Map(ofVersion.map((stored) => [stored.archive.platform.toString(), stored]));
+    let byVersion = this.#byVersion.get(all);
+    if (!byVersion) {
+      byVersion = groupedByVersion(all);
+      this.#byVersion.set(all, byVersion);
+    }
+    return byVersion.get(version.toString()) ?? NOTHING_STORED;
   }
 
   async #released(upstream: Upstream, archive: ProviderArchive): Promise<ReleasePackage> {
@@ -199,8 +228,10 @@ export class ProviderMirror {
     const { value } = await this.#metadata.release(upstream, archive.provider, archive.version);
     const { sha256, size } = await this.#released(upstream, archive);
     let document = await this.#currentDocument(upstream, archive, sha256);
-    const open = (offset: number, signal: AbortSignal): Promise<OpenedSource> =>
-      this.#registry.openArchive(upstream, document, offset, signal);
+    const open = async (offset: number, signal: AbortSignal): Promise<OpenedSource> => ({
+      ...(await this.#registry.openArchive(upstream, document, offset, signal)),
+      host: document.downloadUrl.host,
+    });
     return {
       sha256,
       size,
@@ -238,6 +269,28 @@ export class ProviderMirror {
       published: now,
     });
   }
+}
+
+/** Archives of one version, by platform. */
+type StoredOfVersion = ReadonlyMap<string, StoredArchive>;
+
+const NOTHING_STORED: StoredOfVersion = new Map();
+
+function groupedByVersion(all: readonly StoredArchive[]): ReadonlyMap<string, StoredOfVersion> {
+  const byVersion = new Map<string, Map<string, StoredArchive>>();
+  for (const stored of all) {
+    const { version, platform } = stored.archive;
+    const ofVersion = byVersion.get(version.toString()) ?? new Map<string, StoredArchive>();
+    byVersion.set(version.toString(), ofVersion.set(platform.toString(), stored));
+  }
+  return byVersion;
+}
+
+function newestFirst(stored: readonly StoredArchive[], answer: ProviderVersions | undefined): Version[] {
+  const listed = answer?.versions.map((entry) => entry.version) ?? [];
+  const kept = stored.map(({ archive }) => archive.version);
+  const versions = new Map([...listed, ...kept].map((version) => [version.toString(), version]));
+  return [...versions.values()].sort((a, b) => Version.compare(b, a));
 }
 
 function nobodyHasIt(error: unknown): { answer?: undefined; stale?: undefined } {
