@@ -146,6 +146,8 @@ function hidden(value: unknown): unknown {
  * header, userinfo and query strings of URLs (signed links live by their query), and private keys.
  */
 export function redact(text: string): string {
+  // Each of the patterns below needs one of these. Most of what is logged has none: paths, ids, methods.
+  if (text.length <= MAX_STRING_LENGTH && !/[\s:=?]/.test(text)) return text;
   // Cut only afterwards, lest half a secret stay behind unrecognised. No pattern reads a stretch of text twice: no slow input.
   const clean = text
     .slice(0, 8 * MAX_STRING_LENGTH)
@@ -171,6 +173,7 @@ function redactUrl(url: string): string {
 
 /** Line breaks, escape sequences and invisible direction marks would let one entry pose as two, or hide another. */
 function escapeControls(text: string): string {
+  if (/^[\x20-\x7e]*$/.test(text)) return text;
   return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) =>
     // By UTF-16 units, as JSON wants it.
     Array.from({ length: character.length }, (_, unit) => {
