@@ -1,0 +1,79 @@
+import { execFile, spawn } from 'node:child_process';
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { beforeAll, expect, it } from 'vitest';
+import { afterTest } from '../support/after-test.ts';
+import { CertificateAuthority } from '../support/certificates.ts';
+import { runClient, workspace } from '../support/client.ts';
+import { Internet, REGISTRY } from '../support/internet.ts';
+import { describeWith } from '../support/requirements.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+describeWith(['terraform'], 'the built program, started as the README says', () => {
+  let built: string;
+  beforeAll(async () => {
+    built = await mkdtemp(join(tmpdir(), 'larder-built-'));
+    for (const name of ['node_modules', 'config', 'package.json']) await symlink(join(ROOT, name), join(built, name));
+    const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
+    // Types have been checked elsewhere; here it is what comes out that matters.
+    const args = ['-p', join(ROOT, 'tsconfig.build.json'), '--noCheck', '--outDir', join(built, 'dist')];
+    await promisify(execFile)(process.execPath, [compiler, ...args]);
+    return () => rm(built, { recursive: true, force: true });
+  });
+
+  it('prints what to paste, and with that the client installs', { timeout: 60_000 }, async () => {
+    const internet = await Internet.start();
+    await internet.registry.addProvider({ namespace: 'acme', type: 'widget', version: '1.2.3' });
+    const directory = await mkdtemp(join(tmpdir(), 'larder-start-'));
+    afterTest(() => rm(directory, { recursive: true, force: true }));
+    const { pem } = await CertificateAuthority.shared();
+    await writeFile(join(directory, 'ca.pem'), pem);
+    // JSON is YAML.
+    const config = { listen: { host: '127.0.0.1', port: 0 }, ...internet.larderConfig() };
+    await writeFile(join(directory, 'larder.yaml'), JSON.stringify(config));
+
+    const server = spawn(process.execPath, [join(built, 'dist/main.js'), 'serve'], {
+      cwd: directory,
+      env: {
+        ...internet.env,
+        PATH: process.env['PATH'] ?? '',
+        LARDER_CONFIG: 'larder.yaml',
+        LARDER_DATA: join(directory, 'data'),
+      },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    const ended = new Promise<number | null>((resolve) => server.once('close', resolve));
+    afterTest(async () => {
+      server.kill('SIGKILL');
+      await ended;
+    });
+    const printed: string[] = [];
+    for await (const line of createInterface({ input: server.stdout })) {
+      printed.push(line);
+      if (line.includes('SSL_CERT_FILE=')) break;
+    }
+    server.stdout.resume();
+
+    const said = printed.join('\n');
+    const [, cliConfig = ''] = /^( *provider_installation \{[\s\S]*?^ *\}\n)(?=\n)/m.exec(said) ?? [];
+    const [, caFile = ''] = /export SSL_CERT_FILE=(\S+)/.exec(said) ?? [];
+    const made = await workspace({ providers: { widget: { source: `${REGISTRY}/acme/widget` } } });
+    const { code, output } = await runClient({
+      args: ['init', '-no-color'],
+      directory: made.directory,
+      cliConfig,
+      ca: '',
+      env: { SSL_CERT_FILE: caFile },
+    });
+    expect(code, `${said}\n${output}`).toBe(0);
+    expect(internet.registry.releases.requests.count('GET', /\.zip$/)).toBe(1);
+
+    server.kill('SIGTERM');
+    expect(await ended).toBe(0);
+  });
+});
