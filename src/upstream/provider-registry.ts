@@ -64,6 +64,10 @@ export class ProviderRegistry {
       // Never read as "none": an outage would pass for an absence.
       throw new UpstreamInvalid(answer.url.host, `answered with no list of versions for ${provider}`);
     }
+    if (listed.length > 0 && !listed.some((entry) => isObject(entry) && typeof entry['version'] === 'string')) {
+      // A list of something else, as other APIs of registries have it.
+      throw new UpstreamInvalid(answer.url.host, `answered with a list that holds no versions for ${provider}`);
+    }
     return { ...parseVersions(listed), warnings: stringsOf(document['warnings']) };
   }
 
@@ -126,7 +130,9 @@ export class ProviderRegistry {
     const digests = parseShasums(shasums, document.shasumsUrl?.host);
     const verdict =
       mustVerify && signature
-        ? await verifySignature({ shasums, signature, armoredKeys: document.signingKeys })
+        ? await verifySignature({ shasums, signature, armoredKeys: document.signingKeys }).catch((error: unknown) => {
+            throw sayingWhose(upstream, document, error);
+          })
         : unverified;
     assertListed(document, digests);
     return { digests, shasums, signature, verdict };
@@ -263,6 +269,15 @@ function assertListed({ filename, sha256 }: PackageDocument, digests: ReadonlyMa
   if (![...digests.values()].includes(sha256)) {
     throw new IntegrityMismatch(`SHA256SUMS lists neither ${filename} nor its SHA-256 ${sha256}`);
   }
+}
+
+/** The clients show nothing but a status, so that the log line has to say all of it. */
+function sayingWhose(upstream: Upstream, { filename }: PackageDocument, error: unknown): unknown {
+  if (!hasCode(error, 'INTEGRITY_MISMATCH')) return error;
+  return new IntegrityMismatch(`${upstream.hostname}, ${filename}: ${error.message}`, {
+    hint: error.hint,
+    cause: error,
+  });
 }
 
 function lacks(upstream: Upstream, url: URL | undefined, what: string): UpstreamInvalid {
