@@ -3,6 +3,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { z } from 'zod';
 import { Hostname } from './address/hostname.ts';
+import type { ProviderPattern } from './address/provider-pattern.ts';
 import { type KeyPath, type Layer, Origins, overlay } from './config/layers.ts';
 import { Problems } from './config/problems.ts';
 import { explain, schema } from './config/schema.ts';
@@ -28,7 +29,13 @@ export interface UpstreamConfig {
   readonly exclude: readonly string[];
 }
 
-export type ClientToken = SecretOrigin & { readonly name: string; readonly roles: readonly ('read' | 'admin')[] };
+/** The `sha256` of a token (lower-case hex) is enough to recognise it. */
+export type ClientToken = (SecretOrigin | { readonly sha256: string }) & {
+  readonly name: string;
+  readonly roles: readonly ('read' | 'admin')[];
+  /** `undefined`: everything. */
+  readonly addresses: readonly ProviderPattern[] | undefined;
+};
 
 /** All settings, checked and frozen. Durations in milliseconds, sizes in bytes, paths absolute. */
 export interface Config {
@@ -52,7 +59,10 @@ export interface Config {
     readonly downloads: number;
     readonly metadataDeadline: number;
   };
-  readonly log: Readonly<Values['log']>;
+  readonly log: Readonly<Omit<Values['log'], 'audit'>> & {
+    /** The file of the audit log. */
+    readonly audit: string | undefined;
+  };
   /** HTTP_PROXY, HTTPS_PROXY and NO_PROXY as they stand. */
   readonly proxy: {
     readonly http: string | undefined;
@@ -132,6 +142,7 @@ export function describeConfig(config: Config): Record<string, unknown> {
     redis: redis ? `${redis.protocol}//${redis.host}` : 'none',
     sealed: config.sealed,
     upstreams: config.upstreams.hosts.map(({ hostname }) => hostname.toString()),
+    anonymous: config.access.anonymous,
     tokens: config.access.tokens.map(({ name }) => name),
     proxy: Boolean(config.proxy.http ?? config.proxy.https),
   };
@@ -231,12 +242,14 @@ function assemble(values: Values, origins: Origins, env: Environment): Omit<Conf
     upstreams: { default: values.upstreams.default, hosts: Object.entries(values.upstreams.hosts).map(upstream) },
     access: {
       ...values.access,
-      tokens: values.access.tokens.map(({ name, roles, ...given }, index) => ({
+      tokens: values.access.tokens.map(({ name, roles, addresses, sha256, ...given }, index) => ({
         name,
         roles,
-        ...secretOf(given, ['access', 'tokens', index]),
+        addresses,
+        ...(sha256 === undefined ? secretOf(given, ['access', 'tokens', index]) : { sha256 }),
       })),
     },
+    log: { ...values.log, audit: values.log.audit === null ? undefined : absolute(values.log.audit, 'log', 'audit') },
     limits: { ...values.limits, disk: values.limits.disk ?? undefined },
     proxy: {
       http: env['http_proxy'] || env['HTTP_PROXY'] || undefined,

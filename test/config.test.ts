@@ -266,6 +266,18 @@ describe('problems are told with file, line and key', () => {
       tokens('{ name: a, token: x, roles: [read] }', '{ name: b, token: x, roles: [read] }'),
       /\[1\]\.token: is the same/,
     ],
+    [
+      tokens(
+        '{ name: a, token: x, roles: [read] }',
+        '{ name: b, sha256: 2D711642B726B04401627CA9FBAC32F5C8530FB1903CC4DB02258717921A4881, roles: [read] }',
+      ),
+      /access\.tokens\[1\]\.sha256: is the same secret as that of an earlier token/,
+    ],
+    [tokens('{ name: a, sha256: abc, roles: [read] }'), /access\.tokens\[0\]\.sha256: must be the SHA-256/],
+    [tokens('{ name: anonymous, token: x, roles: [read] }'), /access\.tokens\[0\]\.name: is what clients without/],
+    [tokens('{ name: a, token: x, roles: [read], addresses: [] }'), /addresses: is empty/],
+    [tokens('{ name: a, token: x, roles: [read], addresses: [a/b] }'), /addresses\[0\]: must be HOST\/NAMESPACE\/TYPE/],
+    [tokens('{ name: a, token: x, roles: [read], addresses: ["a*/b/c"] }'), /addresses\[0\]: must be HOST/],
     [tokens('{ name: a, token: x, roles: [write] }'), /access\.tokens\[0\]\.roles\[0\]: must be one of read, admin/],
     [tokens('{ name: a, token: x, roles: [] }'), /roles: must hold at least one/],
     [
@@ -346,9 +358,22 @@ describe('problems are told with file, line and key', () => {
   });
 });
 
+it('tokens may be given by their digest and for some addresses only, in any spelling of these', async () => {
+  const digest = 'AB'.repeat(32);
+  const addresses = '["Registry.Corp.example:443/Platform/*", "*/*/widget"]';
+  const config = await load(tokens(`{ name: a, sha256: ${digest}, roles: [read], addresses: ${addresses} }`));
+  const [token] = config.access.tokens;
+  expect(token).toMatchObject({ name: 'a', sha256: 'ab'.repeat(32) });
+  expect(token?.addresses?.map(String)).toEqual(['registry.corp.example/platform/*', '*/*/widget']);
+});
+
+it('the audit log lies where its file was named from', async () => {
+  expect((await load('log: { audit: logs/audit.jsonl }')).log.audit).toBe(path.join(directory, 'logs', 'audit.jsonl'));
+  expect((await load()).log.audit).toBeUndefined();
+});
+
 describe('what this version cannot do yet', () => {
   it.each([
-    [`access: { anonymous: none, tokens: [{ name: a, token: x, roles: [read] }] }`, 'access.anonymous: none'],
     [hosts('{ credentials: { forward: true } }'), 'credentials.forward: true'],
     ['limits: { disk: 500GB }', 'limits.disk'],
   ])('is read, and refused at start: %j', async (yaml, named) => {

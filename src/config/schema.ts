@@ -1,6 +1,8 @@
+import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { Hostname } from '../address/hostname.ts';
 import { ProviderAddress } from '../address/provider.ts';
+import { ProviderPattern } from '../address/provider-pattern.ts';
 import type { KeyPath } from './layers.ts';
 import { suggestion } from './problems.ts';
 import { parseDuration, parseSize } from './units.ts';
@@ -93,27 +95,49 @@ const upstreams = z
     }
   });
 
+const addressPattern = parsed(
+  ProviderPattern.parse,
+  'must be HOST/NAMESPACE/TYPE, with * for a whole part, such as "registry.corp.example/platform/*"',
+);
+
 const clientToken = z
   .strictObject({
-    name: z.string().regex(/^[\w.-]{1,64}$/, 'must be 1 to 64 letters, digits, dots, dashes or underscores'),
+    name: z
+      .string()
+      .regex(/^[\w.-]{1,64}$/, 'must be 1 to 64 letters, digits, dots, dashes or underscores')
+      .refine((name) => name !== 'anonymous', 'is what clients without a token are called; choose another'),
     token: secret.optional(),
     tokenFile: text.optional(),
+    sha256: z
+      .string()
+      .regex(/^[0-9a-f]{64}$/i, 'must be the SHA-256 of the token in 64 hexadecimal digits')
+      .toLowerCase()
+      .optional(),
     roles: z.array(z.enum(['read', 'admin'])).min(1, 'must hold at least one of read and admin'),
+    addresses: z
+      .array(addressPattern)
+      .min(1, 'is empty: nothing could be read; leave it out for everything')
+      .optional(),
   })
-  .superRefine(({ token, tokenFile }, context) => {
-    if ((token === undefined) === (tokenFile === undefined)) {
-      context.addIssue({ code: 'custom', message: 'must have either token or tokenFile' });
+  .superRefine(({ token, tokenFile, sha256 }, context) => {
+    if ([token, tokenFile, sha256].filter((given) => given !== undefined).length !== 1) {
+      context.addIssue({
+        code: 'custom',
+        message: 'must have either token or tokenFile or sha256, and only one of them',
+      });
     }
   });
 
 const clientTokens = z.array(clientToken).superRefine((tokens, context) => {
+  const digests = tokens.map(({ token, sha256 }) =>
+    token === undefined ? sha256 : createHash('sha256').update(token).digest('hex'),
+  );
   for (const [index, { name, token }] of tokens.entries()) {
-    const earlier = tokens.slice(0, index);
-    if (earlier.some((other) => other.name === name)) {
+    if (tokens.slice(0, index).some((other) => other.name === name)) {
       context.addIssue({ code: 'custom', path: [index, 'name'], message: 'is the name of an earlier token, too' });
-    } else if (token !== undefined && earlier.some((other) => other.token === token)) {
+    } else if (digests[index] !== undefined && digests.indexOf(digests[index]) < index) {
       const message = 'is the same secret as that of an earlier token: nobody could tell the two apart';
-      context.addIssue({ code: 'custom', path: [index, 'token'], message });
+      context.addIssue({ code: 'custom', path: [index, token === undefined ? 'sha256' : 'token'], message });
     }
   }
 });
@@ -176,6 +200,7 @@ export const schema = z.strictObject({
   log: z.strictObject({
     level: z.enum(['debug', 'info', 'warn', 'error']),
     format: z.enum(['auto', 'json', 'text']),
+    audit: text.nullable(),
   }),
 });
 
