@@ -149,6 +149,9 @@ export class ProviderMetadata {
     const { platforms } = await this.#published(upstream, provider, version);
     const document = await this.#anyDocument(upstream, provider, version, platforms);
     const checksums = await this.#registry.checksums(upstream, document, signal);
+    for (const note of checksums.verdict.notes) {
+      this.#logger.warn('the signature is good, with a reservation', { release: `${provider} ${version}`, note });
+    }
     const listed = platforms.length > 0 ? platforms : platformsNamedIn(checksums, document);
 
     const packages = new Map<string, ReleasePackage>();

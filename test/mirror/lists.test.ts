@@ -168,6 +168,26 @@ describe('the list of versions', () => {
     expect(versionsIn(await index())).toEqual(['1.0.0']);
   });
 
+  it('a list of something that is not versions is no empty list', async () => {
+    const { registry, index } = await startScene();
+    registry.on(
+      VERSIONS,
+      editJson(() => ({ versions: [{ id: 'v6.18.0', published: '2025-10-24T00:00:00Z' }] })),
+    );
+    const answer = await index();
+    expect(answer.status).toBe(502);
+    expect(answer.json().code).toBe('UPSTREAM_INVALID');
+  });
+
+  it('L15: a provider without any version is an empty list', async () => {
+    const { registry, index } = await startScene();
+    registry.on(
+      VERSIONS,
+      editJson(() => ({ versions: [] })),
+    );
+    expect((await index()).json()).toEqual({ versions: {} });
+  });
+
   it('R76: garbage among the protocols is of no consequence', async () => {
     const { registry, larder, index, version, archive } = await startScene({
       providers: [{ protocols: ['1; mode=block', '5.0\r\nX-Injected: yes'] }],

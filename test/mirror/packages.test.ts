@@ -90,24 +90,30 @@ describe('the packages of a version', () => {
     expect((await archive()).status).toBe(200);
   });
 
-  it.each([
-    ['a whole URL', 'https://dl.example.test/terraform-provider-widget_1.0.0_linux_amd64.zip?sig=1'],
-    ['a path', 'dist/terraform-provider-widget_1.0.0_linux_amd64.zip'],
-    ['a path upwards', '../../etc/terraform-provider-widget_1.0.0_linux_amd64.zip'],
-    ['only a path upwards', '../../etc/x.zip'],
-    ['missing', undefined],
-    ['not a text', 17],
-  ])('R32: a filename that is %s is no path, and the archive is found', async (_what, filename) => {
+  it('R32: a filename that is no plain name is no path, and the archive is found', async () => {
+    const filenames: [string, unknown][] = [
+      ['a whole URL', 'https://dl.example.test/terraform-provider-TYPE_1.0.0_linux_amd64.zip?sig=1'],
+      ['a path', 'dist/terraform-provider-TYPE_1.0.0_linux_amd64.zip'],
+      ['a path upwards', '../../etc/terraform-provider-TYPE_1.0.0_linux_amd64.zip'],
+      ['only a path upwards', '../../etc/x.zip'],
+      ['missing', undefined],
+      ['not a text', 17],
+    ];
     const { registry, version, archive } = await startScene({ providers: [] });
-    const published = await registry.addProvider(WIDGET);
-    registry.on(
-      DOCUMENT,
-      editJson((document) => ({ ...document, filename })),
-    );
-    expect(hashesIn(await version('1.0.0'))).toEqual([packageOf(published).zh]);
-    const answer = await archive();
-    expect(answer.status, answer.text()).toBe(200);
-    expect(answer.body).toHaveLength(packageOf(published).size);
+    for (const [at, [what, filename]] of filenames.entries()) {
+      const type = `widget${at}`;
+      const provider = `acme/${type}`;
+      const published = await registry.addProvider({ ...WIDGET, type });
+      const named = typeof filename === 'string' ? filename.replace('TYPE', type) : filename;
+      registry.on(
+        new RegExp(`/${type}/.*/download/`),
+        editJson((document) => ({ ...document, filename: named })),
+      );
+      expect(hashesIn(await version('1.0.0', provider)), what).toEqual([packageOf(published).zh]);
+      const answer = await archive('1.0.0', 'linux_amd64', { provider });
+      expect(answer.status, what).toBe(200);
+      expect(answer.body, what).toHaveLength(packageOf(published).size);
+    }
   });
 
   it('R53: an archive that is named with a v upstream has its canonical name here', async () => {

@@ -206,22 +206,24 @@ describe('addresses', () => {
     expect(registry.requests.count(/versions$/)).toBe(1);
   });
 
-  it.each([
-    'acme/../widget/index.json',
-    'acme//widget/index.json',
-    'acme/%2e%2e/index.json',
-    'acme/wid%2Fget/index.json',
-    'acme/%5c/index.json',
-    'acme/widget/%00.json',
-  ])('a path that could mean another place is refused before anybody is asked: %s', async (path) => {
+  it('a path that could mean another place is refused before anybody is asked', async () => {
     const { registry, larder } = await startScene();
-    const { status, text } = await rawRequest(
-      larder.port,
-      `GET /providers/${registry.hostname}/${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`,
-      { ca: larder.ca },
-    );
-    expect(status).toBe(400);
-    expect(text).toContain('application/json');
+    for (const path of [
+      'acme/../widget/index.json',
+      'acme//widget/index.json',
+      'acme/%2e%2e/index.json',
+      'acme/wid%2Fget/index.json',
+      'acme/%5c/index.json',
+      'acme/widget/%00.json',
+    ]) {
+      const { status, text } = await rawRequest(
+        larder.port,
+        `GET /providers/${registry.hostname}/${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`,
+        { ca: larder.ca },
+      );
+      expect(status, path).toBe(400);
+      expect(text, path).toContain('application/json');
+    }
     expect(registry.requests.all).toEqual([]);
   });
 
