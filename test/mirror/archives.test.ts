@@ -17,6 +17,7 @@ import {
 } from '../support/faults.ts';
 import type { Fault } from '../support/origin.ts';
 import {
+  archiveName,
   bytesOf,
   eventually,
   hashesIn,
@@ -345,6 +346,17 @@ describe('archives', () => {
     expect(hashesIn(await version('1.0.0'))).toEqual([packageOf(published).zh]);
     expect((await archive()).body.equals(bytesOf(packageOf(published)))).toBe(true);
     expect(registry.requests.count('GET', /^\/files\/acme\/.*\.zip$/)).toBe(1);
+  });
+
+  it('R78: a query behind the name changes nothing, and one that was encoded into it is a clear 404', async () => {
+    const { registry, archive, get } = await startScene();
+    const whole = await archive();
+    const path = `/providers/${registry.hostname}/acme/widget/${archiveName('1.0.0', 'linux_amd64')}`;
+    expect((await get(`${path}?token=T`)).body.equals(whole.body)).toBe(true);
+    const escaped = await get(`${path}%3Ftoken=T`);
+    expect(escaped.status).toBe(404);
+    expect(escaped.json().hint).toContain('percent-encoded');
+    expect(registry.releases.requests.count(ZIP)).toBe(1);
   });
 
   it('R80: names with backslashes and huge directories do not change a byte', async () => {

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { editJson, mediaType, withHeaders } from '../support/faults.ts';
+import { editJson, holdAnswer, mediaType, withHeaders } from '../support/faults.ts';
 import { packageOf, startScene, stoppedClock, versionsIn } from './scene.ts';
 
 const MINUTE_MS = 60_000;
@@ -122,6 +122,17 @@ describe('the list of versions', () => {
     expect(answer.status).toBe(404);
     expect(answer.headers['content-type']).toBe('application/json');
     expect((await archive('2.3.1-RC1')).status).toBe(200);
+  });
+
+  it('R49: a hundred who ask at once are all answered, and upstream is asked once', async () => {
+    const { registry, index } = await startScene();
+    const hold = holdAnswer();
+    registry.on(VERSIONS, hold.fault);
+    const answers = Array.from({ length: 100 }, () => index());
+    await hold.reached;
+    hold.release();
+    for (const answer of await Promise.all(answers)) expect(versionsIn(answer)).toEqual(['1.0.0']);
+    expect(registry.requests.count(VERSIONS)).toBe(1);
   });
 
   it('R50: any case is one provider, asked for in lower case', async () => {

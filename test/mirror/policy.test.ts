@@ -12,6 +12,7 @@ function rule(hostname: string, patterns: Partial<Pick<UpstreamRule, 'include' |
       clientCertificate: undefined,
       privateNetwork: false,
       signatures: 'verify',
+      archiveHosts: new Set(),
     },
     include: patterns.include ?? [],
     exclude: patterns.exclude ?? [],

@@ -32,6 +32,7 @@ const upstream: Upstream = {
   clientCertificate: undefined,
   privateNetwork: false,
   signatures: 'verify',
+  archiveHosts: new Set(),
 };
 
 function digest(text: string): Sha256 {
