@@ -26,6 +26,7 @@ it('SIGTERM: what is under way is finished, nothing new is begun, and it ends by
   const socket = connect({ port: larder.port, host: '127.0.0.1', servername: 'localhost', ca: setup.ca });
   afterTest(async () => void socket.destroy());
   await once(socket, 'secureConnect');
+  const closed = new Promise((resolve) => socket.once('close', resolve));
   const received: Buffer[] = [];
   socket.on('data', (chunk: Buffer) => received.push(chunk));
   socket.write(
@@ -39,7 +40,7 @@ it('SIGTERM: what is under way is finished, nothing new is begun, and it ends by
   socket.write('GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n');
 
   hold.release();
-  await once(socket, 'close');
+  await closed;
   const { answers } = parse(Buffer.concat(received));
   expect(answers.map(({ status }) => status)).toEqual([200, 503]);
   expect(answers[0]?.body.length).toBe(SIZE);
