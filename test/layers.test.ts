@@ -9,6 +9,7 @@ const arrows: Record<string, readonly string[]> = {
   'errors.ts': [],
   'logger.ts': [],
   address: ['errors.ts'],
+  configuration: ['address', 'errors.ts', 'logger.ts'],
   store: ['address', 'errors.ts', 'logger.ts'],
   cache: ['store', 'address', 'errors.ts', 'logger.ts'],
   upstream: ['address', 'errors.ts', 'logger.ts'],
