@@ -87,7 +87,10 @@ export async function createApp(
   const discovery = new ServiceDiscovery({ http });
 
   // What is done with them.
-  const policy = new Policy(await loadUpstreamRules(config.upstreams.hosts));
+  if (config.ignoredTokens.length > 0) {
+    logger.warn('these variables name none of upstreams.hosts and are not used', { variables: config.ignoredTokens });
+  }
+  const policy = new Policy(await loadUpstreamRules(config, { logger }));
   const metadata = new ProviderMetadata({
     cache,
     kinds: metadataKinds(config.freshness),

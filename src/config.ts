@@ -7,6 +7,7 @@ import type { ProviderPattern } from './address/provider-pattern.ts';
 import { type KeyPath, type Layer, Origins, overlay } from './config/layers.ts';
 import { Problems } from './config/problems.ts';
 import { explain, schema } from './config/schema.ts';
+import { readTokenVariables } from './config/token-variables.ts';
 import { readYamlLayer } from './config/yaml-layer.ts';
 import { InvalidConfiguration } from './errors.ts';
 
@@ -18,8 +19,10 @@ export type SecretOrigin = { readonly token: string } | { readonly tokenFile: st
 /** One registry that may be asked. Paths are absolute. */
 export interface UpstreamConfig {
   readonly hostname: Hostname;
-  /** `forward`: the client's own token is passed on. */
+  /** Its own, else the token of a TF_TOKEN_ variable. `forward`: the client's own token is passed on. */
   readonly credentials: SecretOrigin | { readonly forward: true } | undefined;
+  /** `HOST[:PORT]` in comparison form: who else gets its token, for archives, SHA256SUMS and signatures. */
+  readonly archiveHosts: readonly string[];
   readonly ca: string | undefined;
   readonly clientCertificate: { readonly cert: string; readonly key: string } | undefined;
   readonly privateNetwork: boolean;
@@ -47,7 +50,12 @@ export interface Config {
   readonly data: string;
   readonly redis: { readonly url: string | undefined };
   readonly sealed: boolean;
-  readonly upstreams: { readonly default: Hostname; readonly hosts: readonly UpstreamConfig[] };
+  readonly upstreams: {
+    readonly default: Hostname;
+    readonly hosts: readonly UpstreamConfig[];
+    /** A CLI configuration file, whose credentials serve upstreams without any of their own. */
+    readonly cliConfig: string | undefined;
+  };
   readonly access: {
     readonly anonymous: 'read' | 'none';
     readonly tokens: readonly ClientToken[];
@@ -71,6 +79,10 @@ export interface Config {
   };
   /** Certificates that Node was told to trust beside its own (NODE_EXTRA_CA_CERTS), PEM. */
   readonly extraCa: string | undefined;
+  /** Names of TF_TOKEN_ variables that are for none of the upstreams. */
+  readonly ignoredTokens: readonly string[];
+  /** HOME and PATH: where credentials helpers are looked for, and all they get to see of the environment. */
+  readonly programs: { readonly home: string | undefined; readonly path: string | undefined };
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -109,7 +121,15 @@ export async function loadConfig(options: { file?: string; env: Environment; cwd
   }
   problems.throwIfAny();
 
-  const config = { ...assemble(result.data as Values, layers.origins, env), extraCa: await extraCaOf(env) };
+  const values = result.data as Values;
+  const fromVariables = readTokenVariables(env, new Set(Object.keys(values.upstreams.hosts)), problems);
+  problems.throwIfAny();
+
+  const config = {
+    ...assemble(values, layers.origins, env, fromVariables.tokens),
+    extraCa: await extraCaOf(env),
+    ignoredTokens: fromVariables.ignored,
+  };
   await checkFiles(config, layers.origins, problems);
   problems.throwIfAny();
   return frozen(config);
@@ -121,7 +141,6 @@ export async function loadConfig(options: { file?: string; env: Environment; cwd
  */
 export function refuseUnavailable(config: Config): void {
   const unavailable = [
-    config.access.anonymous === 'none' && 'access.anonymous: none (client authentication)',
     config.upstreams.hosts.some(({ credentials }) => credentials && 'forward' in credentials) &&
       'credentials.forward: true (passing on the tokens of clients)',
     config.limits.disk !== undefined && 'limits.disk (a quota with eviction)',
@@ -205,7 +224,12 @@ function withShortcuts(below: Layer, env: Environment, cwd: string): Layer {
   return overlay(below, { ...above, value: { ...above.value, ...admin } }, isHosts);
 }
 
-function assemble(values: Values, origins: Origins, env: Environment): Omit<Config, 'extraCa'> {
+function assemble(
+  values: Values,
+  origins: Origins,
+  env: Environment,
+  tokenVariables: ReadonlyMap<string, string>,
+): Omit<Config, 'extraCa' | 'ignoredTokens'> {
   const absolute = (file: string, ...at: KeyPath) => path.resolve(origins.of(at)?.directory ?? '', file);
   const secretOf = (given: { token?: string | undefined; tokenFile?: string | undefined }, at: KeyPath) =>
     given.token !== undefined
@@ -216,6 +240,7 @@ function assemble(values: Values, origins: Origins, env: Environment): Omit<Conf
     const at = ['upstreams', 'hosts', host];
     const { credentials, ca, clientCertificate: own } = given;
     const hasSecret = credentials?.token !== undefined || credentials?.tokenFile !== undefined;
+    const variable = tokenVariables.get(host);
     return {
       ...given,
       hostname: Hostname.parse(host),
@@ -223,7 +248,10 @@ function assemble(values: Values, origins: Origins, env: Environment): Omit<Conf
         ? secretOf(credentials, [...at, 'credentials'])
         : credentials?.forward
           ? { forward: true }
-          : undefined,
+          : variable !== undefined
+            ? { token: variable }
+            : undefined,
+      archiveHosts: (credentials?.archiveHosts ?? []).map(String),
       ca: ca === undefined ? undefined : absolute(ca, ...at, 'ca'),
       clientCertificate: own && {
         cert: absolute(own.cert, ...at, 'clientCertificate', 'cert'),
@@ -239,7 +267,14 @@ function assemble(values: Values, origins: Origins, env: Environment): Omit<Conf
     publicUrl: values.publicUrl ?? undefined,
     data: absolute(values.data, 'data'),
     redis: { url: values.redis.url ?? undefined },
-    upstreams: { default: values.upstreams.default, hosts: Object.entries(values.upstreams.hosts).map(upstream) },
+    upstreams: {
+      default: values.upstreams.default,
+      hosts: Object.entries(values.upstreams.hosts).map(upstream),
+      cliConfig:
+        values.upstreams.cliConfig === null
+          ? undefined
+          : absolute(values.upstreams.cliConfig, 'upstreams', 'cliConfig'),
+    },
     access: {
       ...values.access,
       tokens: values.access.tokens.map(({ name, roles, addresses, sha256, ...given }, index) => ({
@@ -256,6 +291,7 @@ function assemble(values: Values, origins: Origins, env: Environment): Omit<Conf
       https: env['https_proxy'] || env['HTTPS_PROXY'] || undefined,
       no: env['no_proxy'] || env['NO_PROXY'] || undefined,
     },
+    programs: { home: env['HOME'] || undefined, path: env['PATH'] || undefined },
   };
 }
 
@@ -269,6 +305,7 @@ async function extraCaOf(env: Environment): Promise<string | undefined> {
 async function checkFiles(config: Config, origins: Origins, problems: Problems): Promise<void> {
   const files: [KeyPath, string | undefined][] = [];
   if (config.tls.mode === 'files') files.push([['tls', 'cert'], config.tls.cert], [['tls', 'key'], config.tls.key]);
+  files.push([['upstreams', 'cliConfig'], config.upstreams.cliConfig]);
   for (const { hostname, ca, credentials, clientCertificate } of config.upstreams.hosts) {
     const at = ['upstreams', 'hosts', hostname.toString()];
     files.push([[...at, 'ca'], ca], [[...at, 'clientCertificate', 'cert'], clientCertificate?.cert]);

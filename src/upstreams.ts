@@ -1,26 +1,34 @@
 import { readFile } from 'node:fs/promises';
-import type { UpstreamConfig } from './config.ts';
+import { CliCredentials } from './cli-credentials.ts';
+import type { Config, UpstreamConfig } from './config.ts';
 import { InvalidConfiguration } from './errors.ts';
+import type { Logger } from './logger.ts';
 import type { UpstreamRule } from './mirror/policy.ts';
 import { tokenSource } from './upstream/credentials.ts';
 
 /**
  * The configured upstreams with their files read.
- * @throws InvalidConfiguration naming the key when a certificate or token file cannot be used
+ * @throws InvalidConfiguration when a certificate, a token file or the CLI configuration file cannot be used
  */
-export function loadUpstreamRules(hosts: readonly UpstreamConfig[]): Promise<UpstreamRule[]> {
-  return Promise.all(hosts.map(loadRule));
+export async function loadUpstreamRules(
+  { upstreams, programs }: Pick<Config, 'upstreams' | 'programs'>,
+  { logger }: { logger: Logger },
+): Promise<UpstreamRule[]> {
+  const { hosts, cliConfig: file } = upstreams;
+  const shared = file === undefined ? undefined : await CliCredentials.open({ file, programs, logger });
+  return Promise.all(hosts.map((config) => loadRule(config, shared)));
 }
 
-async function loadRule(config: UpstreamConfig): Promise<UpstreamRule> {
+async function loadRule(config: UpstreamConfig, shared: CliCredentials | undefined): Promise<UpstreamRule> {
   const { hostname, ca, clientCertificate, credentials } = config;
   const key = `upstreams.hosts."${hostname}"`;
-  const token = tokenSource(credentials && !('forward' in credentials) ? credentials : undefined);
-  await token();
+  const own = tokenSource(credentials && !('forward' in credentials) ? credentials : undefined);
+  await own();
   return {
     upstream: {
       hostname,
-      token,
+      token: credentials || !shared ? own : () => shared.token(hostname),
+      archiveHosts: new Set(config.archiveHosts),
       ca: ca === undefined ? undefined : await readText(`${key}.ca`, ca),
       clientCertificate:
         clientCertificate === undefined

@@ -5,6 +5,7 @@ import { ProviderAddress } from '../address/provider.ts';
 import { ProviderPattern } from '../address/provider-pattern.ts';
 import type { KeyPath } from './layers.ts';
 import { suggestion } from './problems.ts';
+import { SECRET } from './token-variables.ts';
 import { parseDuration, parseSize } from './units.ts';
 
 /** Clients stop waiting at 10 s; the answer has to travel, too. */
@@ -42,10 +43,7 @@ const integer = (least: number, most: number) =>
   );
 const flag = z.preprocess((given) => (given === 'true' ? true : given === 'false' ? false : given), z.boolean());
 
-/** What an Authorization header can hold. */
-const secret = z
-  .string()
-  .regex(/^[\x21-\x7e]+$/, 'must not be empty, nor hold spaces, line breaks or non-ASCII letters');
+const secret = z.string().regex(SECRET, 'must not be empty, nor hold spaces, line breaks or non-ASCII letters');
 
 const pattern = parsed((given) => {
   const [namespace = '', type = '', ...rest] = given.split('/');
@@ -68,11 +66,21 @@ const publicUrl = parsed((given) => {
 }, 'must be a http:// or https:// URL without user, query and fragment, or null');
 
 const credentials = z
-  .strictObject({ token: secret.optional(), tokenFile: text.optional(), forward: flag.optional() })
-  .superRefine(({ token, tokenFile, forward }, context) => {
+  .strictObject({
+    token: secret.optional(),
+    tokenFile: text.optional(),
+    forward: flag.optional(),
+    archiveHosts: z.array(hostname).optional(),
+  })
+  .superRefine(({ token, tokenFile, forward, archiveHosts }, context) => {
     const given = [token !== undefined, tokenFile !== undefined, forward === true].filter(Boolean).length;
-    if (given > 1 || (given === 0 && forward === undefined)) {
+    // Without a token of its own it may have one from the environment or the CLI configuration.
+    if (given > 1 || (given === 0 && forward === undefined && archiveHosts === undefined)) {
       context.addIssue({ code: 'custom', message: 'must have exactly one of token, tokenFile and forward' });
+    }
+    if (forward === true && archiveHosts !== undefined) {
+      const message = 'cannot go with forward: tokens of clients are for the registry alone';
+      context.addIssue({ code: 'custom', path: ['archiveHosts'], message });
     }
   });
 
@@ -87,7 +95,7 @@ const upstream = z.strictObject({
 });
 
 const upstreams = z
-  .strictObject({ default: hostname, hosts: z.record(z.string(), upstream) })
+  .strictObject({ default: hostname, cliConfig: text.nullable(), hosts: z.record(z.string(), upstream) })
   .superRefine(({ default: chosen, hosts }, context) => {
     if (!Object.hasOwn(hosts, chosen.toString())) {
       const message = 'must be one of upstreams.hosts; add it there, or choose another';

@@ -1,29 +1,62 @@
-import { readFile, stat } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { InvalidConfiguration } from '../errors.ts';
+import { deadlineFailure } from './failures.ts';
+import type { Upstream } from './upstream.ts';
 
 /** Where an upstream's bearer token comes from. */
 export type TokenOrigin = { readonly token: string } | { readonly tokenFile: string };
 
+/** What an Authorization header can hold. */
+const TOKEN = /^[\x21-\x7e]+$/;
+
+export function isToken(value: unknown): value is string {
+  return typeof value === 'string' && TOKEN.test(value);
+}
+
 /**
- * The token for the next request. A token file is read anew whenever it changes, so that a rotated secret needs no
- * restart.
- * @throws InvalidConfiguration when the file cannot be read or is empty
+ * The token for the next request. A token file is read anew each time: a rotated secret is used at once, whatever
+ * times and sizes its file had.
+ * @throws InvalidConfiguration when the file cannot be read, is empty or holds no token
  */
 export function tokenSource(origin: TokenOrigin | undefined): () => Promise<string | undefined> {
   if (!origin) return async () => undefined;
   if ('token' in origin) return async () => origin.token;
 
-  let known: { token: string; modifiedAt: number } | undefined;
   return async () => {
-    try {
-      const { mtimeMs } = await stat(origin.tokenFile);
-      if (known?.modifiedAt !== mtimeMs) {
-        known = { token: (await readFile(origin.tokenFile, 'utf8')).trim(), modifiedAt: mtimeMs };
-      }
-    } catch (error) {
-      throw new InvalidConfiguration('the token file of an upstream cannot be read', { cause: error });
+    const token = await readFile(origin.tokenFile, 'utf8').catch((cause: unknown) => {
+      throw new InvalidConfiguration('the token file of an upstream cannot be read', { cause });
+    });
+    const trimmed = token.trim();
+    if (trimmed === '') throw new InvalidConfiguration('the token file of an upstream is empty');
+    if (!isToken(trimmed)) {
+      throw new InvalidConfiguration('the token file of an upstream holds spaces, line breaks or non-ASCII letters');
     }
-    if (known.token === '') throw new InvalidConfiguration('the token file of an upstream is empty');
-    return known.token;
+    return trimmed;
   };
+}
+
+/**
+ * The upstream's token, as long as there is time: a program that is asked for it may take longer than the request has.
+ * @throws UpstreamUnreachable when the signal is aborted first
+ */
+export async function tokenInTime(upstream: Upstream, signal: AbortSignal): Promise<string | undefined> {
+  let giveUp = () => {};
+  const impatience = new Promise<never>((_, reject) => {
+    giveUp = () => reject(deadlineFailure(String(upstream.hostname), signal.reason));
+    signal.addEventListener('abort', giveUp, { once: true });
+    if (signal.aborted) giveUp();
+  });
+  try {
+    return await Promise.race([upstream.token(), impatience]);
+  } finally {
+    signal.removeEventListener('abort', giveUp);
+  }
+}
+
+/**
+ * Whether a file (an archive, SHA256SUMS, a signature) is asked for with the upstream's token: where the operator says
+ * so, and over https. Elsewhere never: links to files carry signatures of their own, and may lead anywhere.
+ */
+export function authenticatesFile({ archiveHosts }: Upstream, url: URL): boolean {
+  return url.protocol === 'https:' && archiveHosts.has(url.host);
 }

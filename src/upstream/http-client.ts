@@ -7,6 +7,7 @@ import type { Logger } from '../logger.ts';
 import { contentLength, discard, drain, isPlain, readWhole, translated } from './bodies.ts';
 import { type CircuitState, Circuits } from './circuit.ts';
 import { Connections, type ProxySettings } from './connections.ts';
+import { authenticatesFile, tokenInTime } from './credentials.ts';
 import { deadlineFailure, type Headers, isWorthRetrying, statusFailure, transportFailure } from './failures.ts';
 import { type HttpLimits, LIMITS } from './http-limits.ts';
 import { assertAllowed, isRedirect, redirectTarget } from './redirects.ts';
@@ -121,12 +122,13 @@ export class HttpClient {
   }
 
   /**
-   * Opens a file from `offset` on, without credentials. The signal ends the body too; the body's errors are those of
-   * this class. Bytes are as stored upstream: a compressed answer is refused.
+   * Opens a file from `offset` on, without credentials unless its host is listed for them. The signal ends the body
+   * too; the body's errors are those of this class. Bytes are as stored upstream: a compressed answer is refused.
    */
   async openBody(asked: { upstream: Upstream; url: URL; offset: number; signal: AbortSignal }): Promise<OpenedBody> {
     const { offset, signal } = asked;
-    const exchange = { ...asked, method: 'GET', authenticate: false, queued: false } as const;
+    const authenticate = authenticatesFile(asked.upstream, asked.url);
+    const exchange = { ...asked, method: 'GET', authenticate, queued: false } as const;
     const open = (from: number) =>
       this.#exchange(
         {
@@ -166,7 +168,7 @@ export class HttpClient {
           signal,
           method: 'HEAD',
           headers: {},
-          authenticate: false,
+          authenticate: authenticatesFile(asked.upstream, asked.url),
           maxRedirects: MAX_ARCHIVE_REDIRECTS,
           queued: false,
           optional: true,
@@ -300,11 +302,11 @@ type Hop<T> = { readonly value: T } | { readonly location: string | undefined };
 
 /** The token goes to the scheme, host and port first asked, and never along a redirect to any other. */
 async function authorizationFor(
-  { authenticate, upstream, url: first }: Exchange,
+  { authenticate, upstream, url: first, signal }: Exchange,
   url: URL,
 ): Promise<{ authorization?: string }> {
   if (!authenticate || url.origin !== first.origin) return {};
-  const token = await upstream.token();
+  const token = await tokenInTime(upstream, signal);
   return token ? { authorization: `Bearer ${token}` } : {};
 }
 

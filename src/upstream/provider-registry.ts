@@ -5,6 +5,7 @@ import type { ProviderAddress } from '../address/provider.ts';
 import { Version } from '../address/version.ts';
 import { hasCode, IntegrityMismatch, UpstreamInvalid } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import { authenticatesFile } from './credentials.ts';
 import type { HttpClient } from './http-client.ts';
 import { isObject, parseJsonObject, stringsOf } from './json-answer.ts';
 import { parsePackageDocument, parseProtocols } from './package-document.ts';
@@ -138,7 +139,7 @@ export class ProviderRegistry {
     return { digests, shasums, signature, verdict };
   }
 
-  /** The archive's bytes from `offset` on, without credentials. @throws NotFound */
+  /** The archive's bytes from `offset` on. @throws NotFound */
   openArchive(
     upstream: Upstream,
     document: PackageDocument,
@@ -200,12 +201,12 @@ export class ProviderRegistry {
     throw lacks(upstream, url, `the signature of SHA256SUMS for ${document.filename}`);
   }
 
-  /** Without credentials, as the clients do: these files may be anywhere. */
+  /** Without credentials, as the clients do, unless the operator lists their host: these files may be anywhere. */
   async #fetchRelease(upstream: Upstream, url: URL, maxBytes: number, signal: AbortSignal): Promise<Buffer> {
     const { body } = await this.#http.fetchBody({
       upstream,
       url,
-      authenticate: false,
+      authenticate: authenticatesFile(upstream, url),
       maxBytes,
       maxRedirects: MAX_REDIRECTS,
       signal,

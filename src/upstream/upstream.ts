@@ -5,8 +5,13 @@ export type SignaturePolicy = 'require' | 'verify' | 'ignore';
 /** One configured registry: how it is reached and what is trusted of it. */
 export interface Upstream {
   readonly hostname: Hostname;
-  /** Bearer token for its discovery and registry API, read anew for each request (a token file may change). Never sent anywhere else. */
+  /**
+   * Bearer token for its discovery and registry API, asked for anew with each request (a token file may change). Sent
+   * nowhere else but to `archiveHosts`. May take as long as a program takes, and fail.
+   */
   token(): Promise<string | undefined>;
+  /** `HOST[:PORT]` in comparison form of those who get the token for files, too. */
+  readonly archiveHosts: ReadonlySet<string>;
   /** PEM certificates trusted in addition to the public roots. */
   readonly ca: string | undefined;
   /** Client certificate and key, PEM. */

@@ -105,6 +105,7 @@ export async function upstreamAt(host: string, overrides: Partial<Upstream> = {}
   return {
     hostname: Hostname.parse(host),
     token: async () => undefined,
+    archiveHosts: new Set(),
     ca: (await CertificateAuthority.shared()).pem,
     clientCertificate: undefined,
     privateNetwork: true,
