@@ -15,7 +15,7 @@ const ARCHIVE_BYTES = 50_000_000;
 const MEMORY_LIMIT_BYTES = 100_000_000;
 
 it('R04: fifty cold clients of one 50 MB archive: one download, streamed while it arrives, in little memory', {
-  timeout: 120_000,
+  timeout: 240_000,
 }, async () => {
   const registry = await UpstreamRegistry.start();
   afterTest(() => registry.stop());

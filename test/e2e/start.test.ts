@@ -12,6 +12,9 @@ import { runClient, workspace } from '../support/client.ts';
 import { Internet, REGISTRY } from '../support/internet.ts';
 import { describeWith } from '../support/requirements.ts';
 
+/** Compiling takes six seconds of a processor, and there may be little of one to have. */
+const BUILD_LIMIT_MS = 180_000;
+
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 describeWith(['terraform'], 'the built program, started as the README says', () => {
@@ -24,7 +27,7 @@ describeWith(['terraform'], 'the built program, started as the README says', () 
     const args = ['-p', join(ROOT, 'tsconfig.build.json'), '--noCheck', '--outDir', join(built, 'dist')];
     await promisify(execFile)(process.execPath, [compiler, ...args]);
     return () => rm(built, { recursive: true, force: true });
-  });
+  }, BUILD_LIMIT_MS);
 
   it('prints what to paste, and with that the client installs', { timeout: 60_000 }, async () => {
     const internet = await Internet.start();
