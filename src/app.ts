@@ -1,9 +1,13 @@
 import path from 'node:path';
+import { loadClientTokens } from './access.ts';
+import { AuditLog } from './audit.ts';
 import { ArchiveCache } from './cache/archive-cache.ts';
 import { MetadataCache } from './cache/metadata-cache.ts';
 import type { Config } from './config.ts';
 import { createHttpApplication } from './http/application.ts';
+import { Authenticator } from './http/authenticate.ts';
 import { Health } from './http/health.ts';
+import { Links, longestLife } from './http/links.ts';
 import { HttpServer } from './http/server.ts';
 import { certificateNames, loadTls, type TlsMaterial, type TlsSettings } from './http/tls.ts';
 import type { Logger } from './logger.ts';
@@ -15,6 +19,7 @@ import { ProviderMirror } from './mirror/provider-mirror.ts';
 import { DirectoryArchiveStore } from './store/directory-archive-store.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
 import { paths } from './store/keys.ts';
+import { LinkKeys } from './store/link-keys.ts';
 import { PackageHasher } from './store/package-hash.ts';
 import { openRedisMetadata } from './store/redis-keyv.ts';
 import { HttpClient } from './upstream/http-client.ts';
@@ -43,6 +48,8 @@ export interface App {
   readonly authority: TlsMaterial['authority'];
   /** Takes up renewed certificate files. What cannot be used is logged, and the old ones stay in use. */
   reloadCertificate(): Promise<void>;
+  /** Begins a new audit log, for when the file was moved away. */
+  reopenAuditLog(): Promise<void>;
   /** Finishes what is under way, then lets go of everything. */
   close(): Promise<void>;
 }
@@ -101,6 +108,17 @@ export async function createApp(
   });
   const mirror = new ProviderMirror({ policy, metadata, registry, archives, store, hashes, isSealed, logger });
 
+  // Who may have it.
+  const audit = config.log.audit === undefined ? undefined : new AuditLog({ file: config.log.audit, logger });
+  const authenticator = new Authenticator({
+    anonymous: config.access.anonymous,
+    tokens: await loadClientTokens(config.access.tokens, { logger }),
+    publicUrl: config.publicUrl,
+  });
+  const linkKeys = authenticator.isRequired ? await openLinkKeys(config, logger) : undefined;
+  linkKeys?.watch();
+  const links = linkKeys && new Links({ keys: linkKeys, lifetimeMs: config.access.links.lifetime });
+
   // Who comes.
   const tlsSettings = tlsSettingsOf(config);
   const tls = await loadTls(tlsSettings);
@@ -114,6 +132,9 @@ export async function createApp(
   });
   const handler = createHttpApplication({
     mirror,
+    authenticator,
+    links,
+    audit,
     health,
     logger,
     upstreams: policy.hostnames,
@@ -140,17 +161,30 @@ export async function createApp(
       return { port, url: `${tls ? 'https' : 'http'}://localhost:${port}` };
     },
     reloadCertificate,
+    reopenAuditLog: async () => audit?.reopen(),
     close: async () => {
       clearInterval(certificateCheck);
       await server.drain(DRAIN_MS);
+      linkKeys?.close();
       await archives.close();
       await cache.close();
       await http.close();
       await hasher.close();
       await metadataStore.close();
       await store.close();
+      await audit?.close();
     },
   };
+}
+
+/** Also for changing them beside a running server. The caller closes them. */
+export function openLinkKeys(config: Config, logger: Logger): Promise<LinkKeys> {
+  return LinkKeys.open({
+    directory: config.data,
+    redisUrl: config.redis.url,
+    lifetimeMs: longestLife(config.access.links.lifetime),
+    logger,
+  });
 }
 
 function tlsSettingsOf({ tls, data, listen, publicUrl }: Config): TlsSettings {

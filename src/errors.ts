@@ -93,6 +93,31 @@ export class IntegrityMismatch extends LarderError {
   readonly code = 'INTEGRITY_MISMATCH';
 }
 
+/** Whoever asks would have to show a token that is known here, and did not. */
+export class Unauthenticated extends LarderError {
+  readonly code = 'UNAUTHENTICATED';
+}
+
+/** Tokens that are not known here came from this address too often to go on looking at them. */
+export class TooManyAttempts extends LarderError {
+  readonly code = 'TOO_MANY_ATTEMPTS';
+}
+
+/** It is known who asks, and this is not open to them. */
+export class Forbidden extends LarderError {
+  readonly code = 'FORBIDDEN';
+}
+
+/** A download link that was good once. */
+export class LinkExpired extends LarderError {
+  readonly code = 'LINK_EXPIRED';
+}
+
+/** A download link that was never given out for this file, or whose holder has lost the right to it. Nothing tells which. */
+export class LinkNotValid extends LarderError {
+  readonly code = 'LINK_NOT_VALID';
+}
+
 /** Our own disk failed. `full` when there is no room left. */
 export class StorageFailed extends LarderError {
   readonly code = 'STORAGE_FAILED';

@@ -2,11 +2,14 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { addHash } from './cli/hash.ts';
+import { addRotateLinks } from './cli/rotate-links.ts';
 import { addServe } from './cli/serve.ts';
 import { addVerify } from './cli/verify.ts';
 import { hasCode } from './errors.ts';
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string };
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
 
 const program = new Command('larder')
   .description('A caching pull-through mirror for OpenTofu and Terraform.')
@@ -15,6 +18,7 @@ const program = new Command('larder')
 addServe(program, version);
 addVerify(program);
 addHash(program);
+addRotateLinks(program);
 
 try {
   await program.parseAsync();

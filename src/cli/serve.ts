@@ -23,9 +23,13 @@ export function addServe(program: Command, version: string): void {
       const caFile = app.authority?.file;
       const baseUrl = config.publicUrl ?? address.url;
       const upstreams = config.upstreams.hosts.map(({ hostname }) => hostname);
-      console.log(startUpMessage({ baseUrl, upstreams, ...(caFile && { caFile }) }));
+      const needsToken = config.access.anonymous === 'none';
+      console.log(startUpMessage({ baseUrl, upstreams, needsToken, ...(caFile && { caFile }) }));
 
-      process.on('SIGHUP', () => void app.reloadCertificate());
+      process.on('SIGHUP', () => {
+        void app.reloadCertificate();
+        void app.reopenAuditLog();
+      });
       const signal = await shutdown;
       logger.info('shutting down', { signal });
       await app.close();

@@ -2,15 +2,23 @@ import express from 'express';
 import type { Hostname } from '../address/hostname.ts';
 import type { Logger } from '../logger.ts';
 import { accessLog } from './access-log.ts';
+import type { AuditTrail } from './audit-entry.ts';
+import type { Authenticator } from './authenticate.ts';
 import { errorHandler } from './error-handler.ts';
 import { type Health, healthRoutes } from './health.ts';
 import { landingPage } from './landing-page.ts';
+import { linkDoor } from './link-door.ts';
+import type { Links } from './links.ts';
 import { type NetworkMirrorSource, networkMirror } from './network-mirror.ts';
 import { notFound } from './not-found.ts';
 import { refuseUnsafeTargets } from './request-guards.ts';
 
 export interface HttpApplicationDeps {
   readonly mirror: NetworkMirrorSource;
+  readonly authenticator: Authenticator;
+  /** Where clients need a token: archives are linked to without. */
+  readonly links?: Links | undefined;
+  readonly audit?: AuditTrail | undefined;
   readonly health: Health;
   readonly logger: Logger;
   /** The registries mirrored here, for the landing page. */
@@ -27,11 +35,12 @@ export interface HttpApplicationDeps {
  *
  * 1. the access log, which also names the request, so that refusals are logged and can be asked about
  * 2. the guard against targets that are no plain path, so that no route sees one
- * 3. the doors
+ * 3. the doors; those that are not open to all begin with asking who comes
  * 4. the end of the road, in JSON, with a hint
  * 5. the error handler, for everything thrown above
  *
- * Deliberately absent: compression (archives must stay byte-identical) and rate limits (a 429 fails somebody's `init`).
+ * Deliberately absent: compression (archives must stay byte-identical) and rate limits (a 429 fails somebody's `init`;
+ * only those who keep presenting wrong tokens get one).
  */
 export function createHttpApplication(deps: HttpApplicationDeps): express.Express {
   const application = express();
@@ -44,6 +53,7 @@ export function createHttpApplication(deps: HttpApplicationDeps): express.Expres
   application.use(accessLog(deps));
   application.use(refuseUnsafeTargets);
   application.use('/providers', networkMirror(deps));
+  if (deps.links) application.use('/get', linkDoor({ ...deps, links: deps.links }));
   application.use(healthRoutes(deps));
   application.use(landingPage(deps));
   application.use(notFound(deps));

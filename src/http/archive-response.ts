@@ -79,7 +79,7 @@ function sendNotModified(res: Response, described: ArchiveDescription): void {
 
 function setArchiveHeaders(res: Response, { size, sha256, storedAt }: ArchiveDescription): void {
   res.setHeader('Content-Type', 'application/zip');
-  res.setHeader('Cache-Control', 'public, max-age=31536000, immutable');
+  res.setHeader('Cache-Control', `${notesOf(res).isPersonal ? 'private' : 'public'}, max-age=31536000, immutable`);
   if (sha256 !== undefined) res.setHeader('ETag', etagOf(sha256));
   if (storedAt !== undefined) res.setHeader('Last-Modified', storedAt.toUTCString());
   if (size) res.setHeader('Accept-Ranges', 'bytes');

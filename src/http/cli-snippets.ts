@@ -41,6 +41,24 @@ export function cliConfiguration({ baseUrl, upstreams }: MirrorAddress): string 
 `;
 }
 
+/** What the clients call the host that a token is for: with its port unless that is 443. */
+export function credentialsHost(baseUrl: string): string {
+  return new URL(baseUrl).host;
+}
+
+/** The environment variable in which the clients look for the token of a host. With a port, only `env` can set it. */
+export function tokenVariable(host: string): string {
+  return `TF_TOKEN_${host.replaceAll('-', '__').replaceAll('.', '_')}`;
+}
+
+/** The block of the CLI configuration that holds the token for this mirror. */
+export function tokenConfiguration(baseUrl: string): string {
+  return `credentials ${quote(credentialsHost(baseUrl))} {
+  token = "…"
+}
+`;
+}
+
 /** The commands after which a client trusts Larder's own certificate authority. `curl -k`: it is not trusted yet. */
 export function trustCommands(baseUrl: string): string {
   return `curl -fsSk -o larder-ca.pem ${baseUrl}/ca.pem
@@ -51,8 +69,14 @@ export SSL_CERT_FILE="$PWD/larder-ca.pem"
 /**
  * What `larder serve` prints once it listens: everything to paste, and nothing else.
  * @param caFile where the certificate authority's certificate lies, when Larder made its own
+ * @param needsToken whether anonymous clients are refused
  */
-export function startUpMessage({ baseUrl, upstreams, caFile }: MirrorAddress & { caFile?: string }): string {
+export function startUpMessage({
+  baseUrl,
+  upstreams,
+  caFile,
+  needsToken = false,
+}: MirrorAddress & { caFile?: string; needsToken?: boolean }): string {
   const trust =
     caFile === undefined
       ? ''
@@ -61,7 +85,7 @@ export function startUpMessage({ baseUrl, upstreams, caFile }: MirrorAddress & {
 
 To install through it, put this into the CLI configuration (~/.terraformrc or ~/.tofurc):
 
-${indent(cliConfiguration({ baseUrl, upstreams }))}${trust}`;
+${indent(cliConfiguration({ baseUrl, upstreams }) + (needsToken ? tokenConfiguration(baseUrl) : ''))}${trust}`;
 }
 
 function indent(text: string): string {

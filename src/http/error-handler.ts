@@ -43,6 +43,11 @@ const STATUS: Readonly<Record<string, (error: never) => number>> = {
   UPSTREAM_INVALID: () => 502,
   INTEGRITY_MISMATCH: () => 502,
   STORAGE_FAILED: (error: StorageFailed) => (error.full ? 507 : 500),
+  UNAUTHENTICATED: () => 401,
+  TOO_MANY_ATTEMPTS: () => 429,
+  FORBIDDEN: () => 403,
+  LINK_EXPIRED: () => 403,
+  LINK_NOT_VALID: () => 403,
 };
 
 /** Looks an error up in the table. What is not in it is our own fault, and its details are nobody's business. */
@@ -52,7 +57,7 @@ export function answerFor(error: unknown): ErrorAnswer {
   const status = Object.hasOwn(STATUS, named) ? STATUS[named] : undefined;
   if (status) {
     const { code, message, hint } = error as LarderError;
-    return { status: status(error as never), code, message, hint, headers: retryAfter(error as LarderError) };
+    return { status: status(error as never), code, message, hint, headers: headersFor(error as LarderError) };
   }
   // Express and its router speak in `status`; the only ones they raise here are about undecodable paths.
   if (error instanceof URIError || (error as { status?: unknown } | null)?.status === 400) {
@@ -89,7 +94,8 @@ export function sendError(req: IncomingMessage, res: Response, answer: ErrorAnsw
 export function errorHandler({ logger }: { logger: Logger }): ErrorRequestHandler {
   return (error: unknown, req, res, _next) => {
     const answer = answerFor(error);
-    const fields = { requestId: notesOf(res).requestId, method: req.method, path: pathOf(req.originalUrl), error };
+    notesOf(res).reason = reasonOf(error, answer);
+    const fields = { requestId: notesOf(res).requestId, method: req.method, path: loggedPath(req.originalUrl), error };
     if (answer.code === 'INTERNAL') {
       // The stack at every level: this one is a defect, and it may not come again.
       logger.error('request failed unexpectedly', {
@@ -108,13 +114,26 @@ export function errorHandler({ logger }: { logger: Logger }): ErrorRequestHandle
   };
 }
 
+/** What is not told to the client is in the cause. */
+function reasonOf(error: unknown, answer: ErrorAnswer): string {
+  const cause = answer.status === 403 ? (error as Error).cause : undefined;
+  return cause instanceof Error ? `${answer.message}: ${cause.message}` : answer.message;
+}
+
 /** The path of a request target, without the query, which may hold secrets. */
 export function pathOf(target: string): string {
   const end = target.indexOf('?');
   return end === -1 ? target : target.slice(0, end);
 }
 
-function retryAfter(error: LarderError): Record<string, string> {
+/** A request target as logs may show it: without the query, and without what makes a download link good. */
+export function loggedPath(target: string): string {
+  return pathOf(target).replace(/^\/get\/[^/]*/, '/get/…');
+}
+
+function headersFor(error: LarderError): Record<string, string> {
+  if (error.code === 'UNAUTHENTICATED') return { 'WWW-Authenticate': 'Bearer realm="larder", Basic realm="larder"' };
+  if (error.code === 'TOO_MANY_ATTEMPTS') return { 'Retry-After': String(MAX_RETRY_AFTER_S) };
   const { reason, retryAfterMs } = error as Partial<UpstreamUnreachable>;
   if (reason !== 'busy') return {};
   const seconds = Math.ceil((retryAfterMs ?? 0) / 1000);

@@ -1,7 +1,14 @@
 import { createHash, X509Certificate } from 'node:crypto';
 import { type RequestHandler, type Response, Router } from 'express';
 import type { Hostname } from '../address/hostname.ts';
-import { cliConfiguration, reachableThroughMirror, trustCommands } from './cli-snippets.ts';
+import {
+  cliConfiguration,
+  credentialsHost,
+  reachableThroughMirror,
+  tokenConfiguration,
+  tokenVariable,
+  trustCommands,
+} from './cli-snippets.ts';
 import type { Health, HealthReport } from './health.ts';
 import { html, type Markup } from './html.ts';
 import { PAGE_STYLE } from './page-style.ts';
@@ -15,6 +22,7 @@ export interface LandingPageOptions {
   /** PEM of the certificate authority that Larder made for itself, offered for download. */
   readonly caCertificate?: string | undefined;
   readonly isSealed: () => boolean;
+  readonly authenticator: { readonly isRequired: boolean };
 }
 
 /** Nothing but the page's own style: no script, no frame, nothing from elsewhere. */
@@ -98,6 +106,8 @@ the address of the proxy that terminates TLS in front of Larder.</li>`
 </ul>
 </section>
 
+${options.authenticator.isRequired && tokenSection(baseUrl)}
+
 ${options.caCertificate !== undefined && trustSection(baseUrl, options.caCertificate)}
 
 <section aria-labelledby="registries">
@@ -121,6 +131,24 @@ those hosts out of <code>include</code>.</p>`
 </body>
 </html>
 `;
+}
+
+function tokenSection(baseUrl: string): Markup {
+  const host = credentialsHost(baseUrl);
+  return html`<section aria-labelledby="token">
+<h2 id="token">Give it your token</h2>
+<p>This mirror wants to know who asks. Put the token that you were given into the same file:</p>
+${codeBlock('Credentials', tokenConfiguration(baseUrl))}
+<ul>
+<li>The name is the host of the mirror's URL with its port; only port 443 is left out.</li>
+${
+  host.includes(':')
+    ? html`<li>In CI: <code>env 'TF_TOKEN_${host}=…' terraform init</code>. No shell can <code>export</code> a variable with a port in
+its name.</li>`
+    : html`<li>In CI: the variable <code>${tokenVariable(host)}</code>.</li>`
+}
+</ul>
+</section>`;
 }
 
 function trustSection(baseUrl: string, caCertificate: string): Markup {

@@ -1,13 +1,13 @@
-import { type RequestHandler, Router } from 'express';
-import { ProviderArchive } from '../address/archive.ts';
-import { Hostname } from '../address/hostname.ts';
-import { ProviderAddress } from '../address/provider.ts';
+import { type RequestHandler, type Response, Router } from 'express';
+import type { ProviderArchive } from '../address/archive.ts';
 import { Version } from '../address/version.ts';
 import type { PackageList, ProviderMirror, VersionList } from '../mirror/provider-mirror.ts';
 import { sendArchive } from './archive-response.ts';
-import { RequestError } from './request-error.ts';
+import { type Authenticator, type Client, demandRead } from './authenticate.ts';
+import type { Links } from './links.ts';
+import { type ProviderParams, parseArchive, parseProvider } from './provider-params.ts';
 import { allowOnly } from './request-guards.ts';
-import { RenderedBodies, sendJson } from './respond.ts';
+import { type Asked, jsonBody, notesOf, RenderedBodies, sendJson } from './respond.ts';
 
 /** What this door asks of the use case behind it. */
 export type NetworkMirrorSource = Pick<
@@ -22,30 +22,54 @@ export type NetworkMirrorSource = Pick<
  * - `GET /HOST/NAMESPACE/TYPE/VERSION.json`: `{"archives":{"linux_amd64":{"hashes":["h1:…","zh:…"],"url":"….zip"}}}`
  * - `GET`, `HEAD /HOST/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip`
  *
- * Links are bare file names, so they work under any prefix. No value is ever null: the clients crash on it.
+ * Links are relative, so they work under any prefix: bare file names, or, where clients need a token (which they do not
+ * send for archives), links that need none. No value is ever null: the clients crash on it.
  */
-export function networkMirror({ mirror }: { mirror: NetworkMirrorSource }): Router {
+export function networkMirror(deps: {
+  mirror: NetworkMirrorSource;
+  authenticator: Authenticator;
+  /** Without them, links are bare file names, come what may. */
+  links?: Links | undefined;
+}): Router {
+  const { mirror, authenticator, links } = deps;
   const router = Router({ caseSensitive: true, strict: true });
   const indexes = new RenderedBodies(indexDocument);
-  const packageLists = new RenderedBodies(versionDocument);
+  const packageLists = new RenderedBodies((archives: PackageList['archives']) => versionDocument(archives, bareName));
   router.use(allowOnly('GET', 'HEAD'));
 
+  // First of all: to those who may not read, no address is right or wrong.
+  router.use(async (req, res, next) => {
+    const client = await authenticator.identify(req);
+    const notes = notesOf(res);
+    notes.client = client;
+    notes.isPersonal = authenticator.isRequired;
+    authenticator.demand(client, 'read', req);
+    next();
+  });
+
+  /** Links in an answer for this client; `undefined` when bare file names do. */
+  const linksFor = (client: Client): LinkMaker | undefined =>
+    links && authenticator.isRequired ? (archive) => `${TO_ROOT}${links.pathFor(archive, client.subject)}` : undefined;
+
   const answerIndex: RequestHandler<ProviderParams> = async (req, res) => {
-    const { versions, stale } = await mirror.listVersions(parseProvider(req.params));
+    const provider = parseProvider(req.params);
+    admit(res, { provider });
+    const { versions, stale } = await mirror.listVersions(provider);
     sendJson(req, res, indexes.bodyOf(versions), stale);
   };
 
   const answerVersion: RequestHandler<ProviderParams & { version: string }> = async (req, res) => {
     const version = Version.parse(req.params.version);
-    const { archives, stale } = await mirror.listPackages(parseProvider(req.params), version);
-    sendJson(req, res, packageLists.bodyOf(archives), stale);
+    const provider = parseProvider(req.params);
+    const linkFor = linksFor(admit(res, { provider, version }));
+    const { archives, stale } = await mirror.listPackages(provider, version);
+    const body = linkFor ? jsonBody(versionDocument(archives, linkFor)) : packageLists.bodyOf(archives);
+    sendJson(req, res, body, stale);
   };
 
   const answerArchive: RequestHandler<ProviderParams & { filename: string }> = async (req, res) => {
-    const { filename } = req.params;
-    const provider = parseProvider(req.params);
-    if (!filename.endsWith('.zip')) throw notAnArchive(filename);
-    const archive = ProviderArchive.parseFilename(provider, filename);
+    const archive = parseArchive(req.params);
+    admit(res, archive);
     await sendArchive(req, res, {
       describe: () => mirror.describeArchive(archive),
       open: () => mirror.openArchive(archive),
@@ -63,9 +87,17 @@ function indexDocument(versions: VersionList['versions']): unknown {
   return { versions: Object.fromEntries(versions.map((version) => [version.toString(), {}])) };
 }
 
-function versionDocument(archives: PackageList['archives']): unknown {
+/** The link to an archive, as it stands in a list of packages. */
+type LinkMaker = (archive: ProviderArchive) => string;
+
+/** From where a list of packages lies to where all paths begin. */
+const TO_ROOT = '../../../../';
+
+const bareName: LinkMaker = ({ filename }) => encodeURI(filename);
+
+function versionDocument(archives: PackageList['archives'], linkFor: LinkMaker): unknown {
   const entries = archives.map(({ archive, hashes }) => {
-    const url = encodeURI(archive.filename);
+    const url = linkFor(archive);
     // No hashes at all means "unverified" to the clients, and they take an absent key for that.
     const entry = hashes.length === 0 ? { url } : { hashes: [...hashes].sort(), url };
     return [archive.platform.toString(), entry] as const;
@@ -73,27 +105,11 @@ function versionDocument(archives: PackageList['archives']): unknown {
   return { archives: Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1))) };
 }
 
-interface ProviderParams {
-  readonly hostname: string;
-  readonly namespace: string;
-  readonly type: string;
-  readonly [name: string]: string;
-}
-
-function parseProvider({ hostname, namespace, type }: ProviderParams): ProviderAddress {
-  if (hostname !== hostname.trim()) {
-    throw new RequestError(404, 'NOT_FOUND', 'the hostname has a space before or behind it', {
-      hint: 'take the stray space out of the mirror URL in the CLI configuration',
-    });
-  }
-  return new ProviderAddress(Hostname.parse(hostname), namespace, type);
-}
-
-function notAnArchive(filename: string): RequestError {
-  const escapedQuery = filename.includes('.zip?');
-  return new RequestError(404, 'NOT_FOUND', 'there is no such file', {
-    hint: escapedQuery
-      ? 'the "?" of a query was percent-encoded into the file name: ask without it, archives here need no query'
-      : 'a provider has index.json, VERSION.json and the archives that VERSION.json names',
-  });
+/** Notes what was asked for. @throws Forbidden when it is not for this client */
+function admit(res: Response, asked: Asked): Client {
+  const notes = notesOf(res);
+  notes.asked = asked;
+  const client = notes.client as Client;
+  demandRead(client, asked.provider);
+  return client;
 }

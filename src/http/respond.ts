@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Response } from 'express';
+import type { Platform } from '../address/platform.ts';
+import type { ProviderAddress } from '../address/provider.ts';
+import type { Version } from '../address/version.ts';
+import type { Client } from './authenticate.ts';
 
 /** A JSON document as it goes over the wire, with a strong validator made of its content. */
 export interface JsonBody {
@@ -13,11 +17,25 @@ export interface Staleness {
   readonly ageSeconds: number;
 }
 
-/** What a handler leaves behind for the access log. */
+/** A provider, one version of it, or one archive. */
+export interface Asked {
+  readonly provider: ProviderAddress;
+  readonly version?: Version;
+  readonly platform?: Platform;
+}
+
+/** What handlers leave behind for each other and for the logs. */
 export interface AnswerNotes {
   requestId: string;
   /** One word: where the answer came from, or the code of the error that it is. */
   outcome?: string;
+  /** Absent at doors that are open to all. */
+  client?: Client;
+  asked?: Asked;
+  /** Why it was refused, in more words than the client is told. */
+  reason?: string;
+  /** The answer is for this client alone: caches on the way may not give it to others. */
+  isPersonal?: boolean;
 }
 
 /** The notes of one answer, which live as long as it does. */

@@ -26,6 +26,14 @@ export const metadataKeys = {
     `${METADATA_VERSION}:document:${provider}/${version}/${platform}`,
   /** The `h1:` of the archive with this digest. */
   packageHash: (sha256: Sha256): string => `${METADATA_VERSION}:h1:${sha256}`,
+  /** What an upstream told one requester: the key of what it tells everybody, and a name for who asked. */
+  told: (key: string, partition: string): string => `${key}@${partition}`,
+};
+
+/** Keys in Redis itself, beside the metadata store. */
+export const redisKeys = {
+  /** What download links are signed with. Secret. */
+  linkKeys: 'larder:link-keys',
 };
 
 /**
@@ -52,6 +60,8 @@ export const paths = {
   metadata: 'metadata',
   /** Larder's own certificates and keys. */
   tls: 'tls',
+  /** What download links are signed with. Secret. */
+  linkKeys: 'links.json',
 
   /** Directory of everything stored of one provider. */
   provider: (provider: ProviderAddress): string =>

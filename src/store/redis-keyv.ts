@@ -31,20 +31,29 @@ export async function openRedisMetadata(options: {
   /** PEM certificates to trust for `rediss://` instead of the public roots. */
   ca?: string;
 }): Promise<MetadataStore> {
-  const { url, logger, namespace = DEFAULT_NAMESPACE, ca } = options;
-  const client = connection(url, ca);
-  reportChanges(client, addressOf(url), logger);
-
-  // It goes on trying by itself, so its first failure is no news. Left to the first `get`, connecting would hold it up.
-  client.connect().catch(() => {});
-  await once(client, 'ready', { signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS) }).catch(() => {});
-
+  const { namespace = DEFAULT_NAMESPACE } = options;
+  const client = await connectRedis(options);
   const store = new RedisStorage(client, { namespace, connectionTimeout: 500, throwOnErrors: true });
   const keyv = new Keyv({ store, namespace, useKeyPrefix: false, throwOnErrors: true });
   return new KeyvMetadataStore({ keyv, timeLimitMs: TIME_LIMIT_MS });
 }
 
 type Client = ReturnType<typeof connection>;
+
+/**
+ * A client that goes on connecting by itself, connected if Redis answers now. Commands are rejected while it does not.
+ * @throws InvalidConfiguration when the URL cannot be one.
+ */
+export async function connectRedis(options: { url: string; logger: Logger; ca?: string }): Promise<Client> {
+  const { url, logger, ca } = options;
+  const client = connection(url, ca);
+  reportChanges(client, addressOf(url), logger);
+
+  // It goes on trying by itself, so its first failure is no news. Left to the first command, connecting would hold it up.
+  client.connect().catch(() => {});
+  await once(client, 'ready', { signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS) }).catch(() => {});
+  return client;
+}
 
 function connection(url: string, ca: string | undefined) {
   const socket = {

@@ -10,6 +10,7 @@ import { ProviderAddress } from '../../src/address/provider.ts';
 import { Version } from '../../src/address/version.ts';
 import type { ReadableArchive } from '../../src/cache/readable-archive.ts';
 import { createHttpApplication, type HttpApplicationDeps } from '../../src/http/application.ts';
+import { Authenticator } from '../../src/http/authenticate.ts';
 import { Health, type HealthCheck } from '../../src/http/health.ts';
 import type { NetworkMirrorSource } from '../../src/http/network-mirror.ts';
 import { HttpServer } from '../../src/http/server.ts';
@@ -162,6 +163,7 @@ export async function start(
     logger: log,
     upstreams: [Hostname.parse('registry.example.com')],
     isSealed: () => false,
+    authenticator: new Authenticator({ anonymous: 'read', tokens: async () => [] }),
     ...rest,
   });
   const server = new HttpServer({ handler: application });
