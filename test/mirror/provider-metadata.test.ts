@@ -9,7 +9,7 @@ import { ProviderAddress } from '../../src/address/provider.ts';
 import { Version } from '../../src/address/version.ts';
 import { MetadataCache } from '../../src/cache/metadata-cache.ts';
 import { NotFound, UpstreamUnreachable } from '../../src/errors.ts';
-import { metadataKinds } from '../../src/mirror/metadata-kinds.ts';
+import { metadataKinds, privateMetadataKinds } from '../../src/mirror/metadata-kinds.ts';
 import { ProviderMetadata } from '../../src/mirror/provider-metadata.ts';
 import type { MetadataEntry, MetadataStore } from '../../src/store/metadata-store.ts';
 import type { ProviderRegistry } from '../../src/upstream/provider-registry.ts';
@@ -163,6 +163,7 @@ function setUp(...releases: Published[]) {
     return new ProviderMetadata({
       cache,
       kinds: metadataKinds(FRESHNESS),
+      privateKinds: privateMetadataKinds(FRESHNESS),
       discovery: {
         discover: async () => {
           discoveries += 1;

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { enums, armor as toArmor } from 'openpgp';
 import { describe, expect, it } from 'vitest';
 import { editJson, replaceBody, status } from '../support/faults.ts';
@@ -176,7 +177,6 @@ describe('signatures', () => {
   });
 
   it('SHA256SUMS and its signature are kept beside the archive, byte for byte', async () => {
-    const { readFile } = await import('node:fs/promises');
     const scene = await startScene({ providers: [] });
     const published = await scene.registry.addProvider(WIDGET);
     await expectServed(scene);
