@@ -42,6 +42,7 @@ async function loadRule(config: UpstreamConfig, shared: CliCredentials | undefin
     },
     include: config.include,
     exclude: config.exclude,
+    forward: credentials !== undefined && 'forward' in credentials,
   };
 }
 

@@ -50,6 +50,14 @@ export function metadataKinds(settings: FreshnessSettings): MetadataKinds {
   };
 }
 
+/**
+ * The same for upstreams that are asked on behalf of those who ask here: every answer is also the proof that they may
+ * have it, which is to be renewed as often as a list of versions.
+ */
+export function privateMetadataKinds(settings: FreshnessSettings): MetadataKinds {
+  return metadataKinds({ ...settings, packages: Math.min(settings.packages, settings.versions) });
+}
+
 /** How values rest: plain JSON. What does not decode (another program's, damaged, an older shape) is a miss. */
 type Codec<T> = Pick<MetadataKind<T>, 'decode' | 'encode'>;
 

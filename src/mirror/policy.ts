@@ -1,7 +1,16 @@
+import { createHash } from 'node:crypto';
 import type { Hostname } from '../address/hostname.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import { AddressExcluded, HostNotAllowed } from '../errors.ts';
 import type { Upstream } from '../upstream/upstream.ts';
+
+/** Whoever asks, as far as upstreams may hear of it. */
+export interface Requester {
+  /** A token that is none of Larder's own: for upstreams that are asked with the tokens of those who ask here. */
+  readonly bearer: string | undefined;
+}
+
+export const NOBODY: Requester = { bearer: undefined };
 
 /** One upstream and which of its addresses may be mirrored. */
 export interface UpstreamRule {
@@ -10,6 +19,8 @@ export interface UpstreamRule {
   readonly include: readonly string[];
   /** Wins over `include`. */
   readonly exclude: readonly string[];
+  /** It is asked with the token of whoever asks here, never with one of ours. */
+  readonly forward?: boolean;
 }
 
 /** The allow-list: which hosts Larder speaks to at all, and what it mirrors of them. */
@@ -25,11 +36,20 @@ export class Policy {
   }
 
   /**
-   * The upstream to ask about a provider.
+   * The upstream to ask about a provider, and how to ask it for this requester.
    * @throws HostNotAllowed when its hostname is not configured
    * @throws AddressExcluded when the patterns leave it out
    */
-  admit(provider: ProviderAddress): Upstream {
+  admit(provider: ProviderAddress, requester: Requester = NOBODY): Upstream {
+    const upstream = this.admits(provider, requester);
+    if (upstream) return upstream;
+    throw new AddressExcluded(`${provider} is excluded from this mirror`, {
+      hint: `the operator decides with include and exclude of upstreams.hosts."${provider.hostname}"`,
+    });
+  }
+
+  /** The same, `undefined` when the patterns leave the provider out. @throws HostNotAllowed */
+  admits(provider: ProviderAddress, requester: Requester = NOBODY): Upstream | undefined {
     const rule = this.#rules.get(provider.hostname.toString());
     if (!rule) {
       throw new HostNotAllowed(`${provider.hostname} is not among the registries mirrored here`, {
@@ -37,16 +57,19 @@ export class Policy {
       });
     }
     const included = rule.include.length === 0 || rule.include.some((pattern) => matches(pattern, provider));
-    if (!included || rule.exclude.some((pattern) => matches(pattern, provider))) {
-      throw new AddressExcluded(`${provider} is excluded from this mirror`, {
-        hint: `the operator decides with include and exclude of upstreams.hosts."${provider.hostname}"`,
-      });
-    }
-    return rule.upstream;
+    if (!included || rule.exclude.some((pattern) => matches(pattern, provider))) return undefined;
+    return rule.forward ? onBehalfOf(requester, rule.upstream) : rule.upstream;
   }
 }
 
 function matches(pattern: string, provider: ProviderAddress): boolean {
   const [namespace, type] = pattern.toLowerCase().split('/');
   return (namespace === '*' || namespace === provider.namespace) && (type === '*' || type === provider.type);
+}
+
+/** What is cached of it then is this requester's alone. The token itself is in no key. */
+function onBehalfOf({ bearer }: Requester, upstream: Upstream): Upstream {
+  const partition =
+    bearer === undefined ? 'anonymous' : createHash('sha256').update(`forward\n${bearer}`).digest('hex');
+  return { ...upstream, token: async () => bearer, partition };
 }

@@ -4,8 +4,8 @@ import { type Hash, type Sha256, sha256Of } from '../address/hash.ts';
 import { Platform } from '../address/platform.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
-import type { MetadataCache, MetadataRead } from '../cache/metadata-cache.ts';
-import { hasCode, NotFound } from '../errors.ts';
+import type { MetadataCache, MetadataKind, MetadataRead, ReadOptions } from '../cache/metadata-cache.ts';
+import { hasCode, NotFound, Unauthenticated } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { metadataKeys } from '../store/keys.ts';
 import type { ProviderRegistry } from '../upstream/provider-registry.ts';
@@ -37,6 +37,7 @@ const LIKELY_PLATFORMS = ['linux_amd64', 'linux_arm64', 'darwin_arm64', 'windows
 export class ProviderMetadata {
   readonly #cache: MetadataCache;
   readonly #kinds: MetadataKinds;
+  readonly #privateKinds: MetadataKinds;
   readonly #discovery: ServiceDiscovery;
   readonly #registry: ProviderRegistry;
   readonly #knownPackageHash: (sha256: Sha256) => Promise<Hash | undefined>;
@@ -45,6 +46,8 @@ export class ProviderMetadata {
   constructor(deps: {
     cache: MetadataCache;
     kinds: MetadataKinds;
+    /** For upstreams with a partition. */
+    privateKinds: MetadataKinds;
     discovery: ServiceDiscovery;
     registry: ProviderRegistry;
     /** `h1:` computed here earlier, by the archive's digest. */
@@ -53,76 +56,86 @@ export class ProviderMetadata {
   }) {
     this.#cache = deps.cache;
     this.#kinds = deps.kinds;
+    this.#privateKinds = deps.privateKinds;
     this.#discovery = deps.discovery;
     this.#registry = deps.registry;
     this.#knownPackageHash = deps.knownPackageHash;
     this.#logger = deps.logger;
   }
 
-  /** The versions list. @throws NotFound when the registry does not know the provider */
+  /**
+   * The versions list.
+   * @throws NotFound when the registry does not know the provider
+   * @throws Unauthenticated when it was asked with the requester's token and does not accept that
+   */
   versions(
     upstream: Upstream,
     provider: ProviderAddress,
-    options: { notBefore?: number } = {},
+    options: ReadOptions = {},
   ): Promise<MetadataRead<ProviderVersions>> {
-    return this.#cache.read(
-      metadataKeys.providerVersions(provider),
-      this.#kinds.versions,
-      async (signal) => {
-        const base = await this.#base(upstream);
-        const list = await this.#registry.versions(upstream, base, provider, signal);
-        if (list.skipped.length > 0) {
-          this.#logger.warn('left out of the versions list: not versions', {
-            provider: provider.toString(),
-            entries: list.skipped.slice(0, 20),
-          });
-        }
-        return list;
-      },
-      { host: upstream.hostname.toString(), ...options },
-    );
+    const load = async (signal: AbortSignal) => {
+      const base = await this.#base(upstream);
+      const list = await accepted(upstream, this.#registry.versions(upstream, base, provider, signal));
+      if (list.skipped.length > 0) {
+        this.#logger.warn('left out of the versions list: not versions', {
+          provider: provider.toString(),
+          entries: list.skipped.slice(0, 20),
+        });
+      }
+      return list;
+    };
+    return this.#read(upstream, metadataKeys.providerVersions(provider), (kinds) => kinds.versions, load, options);
   }
 
   /** Every platform of one version, without any archive. @throws NotFound when there is no such version */
   release(upstream: Upstream, provider: ProviderAddress, version: Version): Promise<MetadataRead<Release>> {
-    return this.#cache.read(
+    return this.#read(
+      upstream,
       metadataKeys.providerPackages(provider, version),
-      this.#kinds.release,
+      (kinds) => kinds.release,
       (signal) => this.#loadRelease(upstream, provider, version, signal),
-      { host: upstream.hostname.toString() },
     );
   }
 
   /** Where one archive is to be had now. Its download address may be short-lived: `renew` asks for a new one. */
   async document(upstream: Upstream, archive: ProviderArchive, renew = false): Promise<PackageDocument> {
-    const published = await this.#published(upstream, archive.provider, archive.version);
-    const { value } = await this.#cache.read(
-      metadataKeys.packageDocument(archive),
-      this.#kinds.document,
-      async (signal) => {
-        const base = await this.#base(upstream);
-        return this.#registry.findPackage(
-          upstream,
-          base,
-          archive.provider,
-          published.published,
-          archive.platform,
-          signal,
-        );
-      },
-      { host: upstream.hostname.toString(), ...(renew && { notBefore: Date.now() }) },
-    );
-    return value;
+    const { provider, version, platform } = archive;
+    const { published } = await this.#published(upstream, provider, version);
+    const load = async (signal: AbortSignal) => {
+      const base = await this.#base(upstream);
+      return accepted(upstream, this.#registry.findPackage(upstream, base, provider, published, platform, signal));
+    };
+    const options = renew ? { notBefore: Date.now() } : {};
+    const key = metadataKeys.packageDocument(archive);
+    return (await this.#read(upstream, key, (kinds) => kinds.document, load, options)).value;
   }
 
   async #base(upstream: Upstream): Promise<URL> {
-    const { value } = await this.#cache.read(
+    const load = (signal: AbortSignal) => accepted(upstream, this.#discovery.discover(upstream, signal));
+    const { value } = await this.#read(
+      upstream,
       metadataKeys.discovery(upstream.hostname),
-      this.#kinds.discovery,
-      (signal) => this.#discovery.discover(upstream, signal),
-      { host: upstream.hostname.toString() },
+      (kinds) => kinds.discovery,
+      load,
     );
     return serviceUrl(value, 'providers.v1', upstream.hostname);
+  }
+
+  /** Through the cache; what an upstream tells one requester is kept apart from what it tells others. */
+  #read<T>(
+    { hostname, partition }: Upstream,
+    key: string,
+    kindOf: (kinds: MetadataKinds) => MetadataKind<T>,
+    load: (signal: AbortSignal) => Promise<T>,
+    options: ReadOptions = {},
+  ): Promise<MetadataRead<T>> {
+    const isForAll = partition === undefined;
+    return this.#cache.read(
+      isForAll ? key : metadataKeys.told(key, partition),
+      kindOf(isForAll ? this.#kinds : this.#privateKinds),
+      load,
+      { host: hostname.toString(), ...options },
+    );
   }
 
   /** The list's entry for a version, looked for once more in a new list when the cached one does not have it. */
@@ -238,6 +251,22 @@ export class ProviderMetadata {
       h1: h1 ?? (await this.#knownPackageHash(sha256)),
       size: agrees ? told?.size : undefined,
     };
+  }
+}
+
+/** The requester's token is not Larder's to mend: that it is refused is told to the requester. */
+async function accepted<T>({ partition, hostname }: Upstream, answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (partition === undefined || !hasCode(error, 'UPSTREAM_REFUSED')) throw error;
+    throw new Unauthenticated(
+      `${hostname} does not accept ${partition === 'anonymous' ? 'requests without a' : 'this'} token`,
+      {
+        hint: `it is asked with the token that the client sends: configure the one of ${hostname} there`,
+        cause: error,
+      },
+    );
   }
 }
 

@@ -13,7 +13,7 @@ import type { PackageDocument, ProviderVersions } from '../upstream/registry-ans
 import type { Upstream } from '../upstream/upstream.ts';
 import type { PackageHashes } from './package-hashes.ts';
 import { PairMemo } from './pair-memo.ts';
-import type { Policy } from './policy.ts';
+import { NOBODY, type Policy, type Requester } from './policy.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
 import type { Release, ReleasePackage } from './release.ts';
 
@@ -45,6 +45,8 @@ export interface ListedPackage {
 }
 
 export interface PackageList {
+  /** Upstream decides who may have the archives: being allowed to use this mirror is not enough. */
+  readonly isPrivate?: boolean;
   /** The same array until something changes: what is made of it can be kept. */
   readonly archives: readonly ListedPackage[];
   readonly stale?: StaleNote;
@@ -107,10 +109,11 @@ export class ProviderMirror {
    * Every version that upstream lists or that is stored, newest first.
    * @throws NotFound when upstream does not know the provider and nothing of it is stored
    * @throws UpstreamUnreachable, UpstreamRefused, UpstreamInvalid when upstream is in trouble and nothing is stored
+   * @throws Unauthenticated when upstream is asked with the requester's token and does not accept that
    */
-  async listVersions(provider: ProviderAddress): Promise<VersionList> {
-    const upstream = this.#policy.admit(provider);
-    const stored = await this.#store.list(provider);
+  async listVersions(provider: ProviderAddress, requester: Requester = NOBODY): Promise<VersionList> {
+    const upstream = this.#policy.admit(provider, requester);
+    const stored = isForAll(upstream) ? await this.#store.list(provider) : NOTHING_LISTED;
     const { answer, stale } = await this.#ask(
       upstream,
       () => this.#metadata.versions(upstream, provider),
@@ -123,41 +126,50 @@ export class ProviderMirror {
   }
 
   /**
-   * Every platform of a version with its hashes. No archive is fetched for it. A version that nobody has is an empty
-   * list: the clients take anything else as fatal, even when they have another source for it.
+   * Every platform of a version with its hashes. No archive is fetched for it. A version that nobody has, or that is
+   * not to be had here, is an empty list: the clients take anything else as fatal, even when they have another source.
+   * @throws HostNotAllowed
    * @throws UpstreamUnreachable, UpstreamRefused, UpstreamInvalid, IntegrityMismatch when nothing of it is stored
    */
-  async listPackages(provider: ProviderAddress, version: Version): Promise<PackageList> {
-    const upstream = this.#policy.admit(provider);
-    const stored = await this.#storedOf(provider, version);
+  async listPackages(provider: ProviderAddress, version: Version, requester: Requester = NOBODY): Promise<PackageList> {
+    const upstream = this.#policy.admits(provider, requester);
+    if (!upstream) return { archives: NOT_FOR_ANYBODY };
+    const found = await this.#storedOf(provider, version);
     const { answer, stale } = await this.#ask(
       upstream,
       () => this.#metadata.release(upstream, provider, version),
-      stored.size > 0,
+      isForAll(upstream) && found.size > 0,
     ).catch(nobodyHasIt);
 
+    const stored = isForAll(upstream) ? found : sharedWith(answer, found);
     const list = () => this.#packagesOf(provider, version, stored, answer);
     // Who asks for the list also asks for the hashes that it lacks: it is made anew until it has them all.
     const isFinal = [...stored.values()].every(({ h1 }) => h1);
-    return { archives: isFinal ? this.#packageLists.get(stored, answer ?? NO_ANSWER, list) : list(), ...stale };
+    const archives = isFinal ? this.#packageLists.get(stored, answer ?? NO_ANSWER, list) : list();
+    return { archives, isPrivate: !isForAll(upstream), ...stale };
   }
 
   /**
    * The archive, from the store or while it arrives from upstream; one download serves everybody who asks meanwhile.
    * @throws NotFound when upstream has no such archive
    * @throws UpstreamUnreachable, UpstreamRefused, UpstreamInvalid, IntegrityMismatch, StorageFailed
+   * @throws Unauthenticated when upstream is asked with the requester's token and does not accept that
    */
-  async openArchive(archive: ProviderArchive): Promise<ReadableArchive> {
-    const upstream = this.#policy.admit(archive.provider);
-    return this.#archives.read(archive, () => this.#source(upstream, archive));
+  async openArchive(archive: ProviderArchive, requester: Requester = NOBODY): Promise<ReadableArchive> {
+    const upstream = this.#policy.admit(archive.provider, requester);
+    if (isForAll(upstream)) return this.#archives.read(archive, () => this.#source(upstream, archive));
+    const told = await this.#released(upstream, archive);
+    const readable = await this.#archives.read(archive, () => this.#source(upstream, archive));
+    return onlyAsTold(readable, told, archive);
   }
 
   /** What a client wants to know before it downloads. Asks upstream for the length at most; pulls nothing. */
-  async describeArchive(archive: ProviderArchive): Promise<ArchiveDescription> {
-    const upstream = this.#policy.admit(archive.provider);
+  async describeArchive(archive: ProviderArchive, requester: Requester = NOBODY): Promise<ArchiveDescription> {
+    const upstream = this.#policy.admit(archive.provider, requester);
     const here = await this.#archives.find(archive);
-    if (here) return here;
+    if (here && isForAll(upstream)) return here;
     const told = await this.#released(upstream, archive);
+    if (here) return onlyAsTold(here, told, archive);
     const known = { sha256: told.sha256, storedAt: undefined };
     if (told.size !== undefined) return { ...known, size: told.size };
     const document = await this.#metadata.document(upstream, archive);
@@ -274,7 +286,28 @@ export class ProviderMirror {
 /** Archives of one version, by platform. */
 type StoredOfVersion = ReadonlyMap<string, StoredArchive>;
 
+const NOT_FOR_ANYBODY: readonly ListedPackage[] = [];
 const NOTHING_STORED: StoredOfVersion = new Map();
+const NOTHING_LISTED: readonly StoredArchive[] = [];
+
+/** Where upstream decides who may have what, what is stored stands in for nothing it does not tell this requester. */
+function isForAll({ partition }: Upstream): boolean {
+  return partition === undefined;
+}
+
+function sharedWith(answer: Release | undefined, stored: StoredOfVersion): StoredOfVersion {
+  return new Map([...stored].filter(([platform, kept]) => answer?.packages.get(platform)?.sha256 === kept.sha256));
+}
+
+/** Being let have one archive is not being let have another that goes by its name. */
+function onlyAsTold<T extends { readonly sha256: Sha256 | undefined }>(
+  found: T,
+  told: ReleasePackage,
+  archive: ProviderArchive,
+): T {
+  if (found.sha256 === told.sha256) return found;
+  throw new IntegrityMismatch(`${archive} is kept here with other bytes than ${archive.provider.hostname} tells of`);
+}
 
 function groupedByVersion(all: readonly StoredArchive[]): ReadonlyMap<string, StoredOfVersion> {
   const byVersion = new Map<string, Map<string, StoredArchive>>();

@@ -12,6 +12,8 @@ export interface Upstream {
   token(): Promise<string | undefined>;
   /** `HOST[:PORT]` in comparison form of those who get the token for files, too. */
   readonly archiveHosts: ReadonlySet<string>;
+  /** Set when it is asked with the token of whoever asks here: names that token without telling it. */
+  readonly partition?: string;
   /** PEM certificates trusted in addition to the public roots. */
   readonly ca: string | undefined;
   /** Client certificate and key, PEM. */

@@ -229,7 +229,7 @@ describe('addresses', () => {
 
   it('include and exclude of an upstream decide before it is asked', async () => {
     const registry = await startRegistry();
-    const { index } = await startScene({
+    const { index, version } = await startScene({
       registry,
       providers: [{}, { type: 'legacy' }, { namespace: 'other' }],
       config: { upstreams: { hosts: { [registry.hostname]: { include: ['acme/*'], exclude: ['*/legacy'] } } } },
@@ -239,6 +239,9 @@ describe('addresses', () => {
       const answer = await index(provider);
       expect(answer.status).toBe(404);
       expect(answer.json().code).toBe('ADDRESS_EXCLUDED');
+      // Anything but an empty list is fatal to clients that found the version elsewhere.
+      const packages = await version('1.0.0', provider);
+      expect(packages.json()).toEqual({ archives: {} });
     }
     expect(registry.requests.count(/versions$/)).toBe(1);
   });
