@@ -75,7 +75,7 @@ describe('archives', () => {
       for (const answer of [await outcomeOf(archive()), await outcomeOf(archive())]) {
         if (answer !== 'broken off') expect(answer.status).toBe(502);
       }
-      expect(await partialFiles(scene)).toEqual([]);
+      await eventually(() => partialFiles(scene)).toEqual([]);
       expect((await archive('1.0.0', 'linux_amd64', { method: 'HEAD' })).headers).not.toHaveProperty('last-modified');
 
       broken.remove();
@@ -205,8 +205,9 @@ describe('archives', () => {
   });
 
   it('R16: HEAD of a stored archive says what GET says', async () => {
-    const { registry, archive } = await startScene();
+    const { registry, archive, stored } = await startScene();
     const got = await archive();
+    await stored();
     registry.releases.requests.clear();
     const head = await archive('1.0.0', 'linux_amd64', { method: 'HEAD' });
     const again = await archive();
@@ -257,12 +258,13 @@ describe('archives', () => {
   });
 
   it('an archive of unknown length comes in chunks the first time and with its length afterwards', async () => {
-    const { registry, archive } = await startScene({ providers: [] });
+    const { registry, archive, stored } = await startScene({ providers: [] });
     const published = await registry.addProvider({ ...WIDGET, sizeBytes: LARGE });
     registry.releases.on(ZIP, noContentLength());
     const expected = bytesOf(packageOf(published));
     const first = await archive();
     expect(first.body.equals(expected)).toBe(true);
+    await stored();
     expect((await archive()).headers['content-length']).toBe(String(expected.length));
   });
 
@@ -371,15 +373,16 @@ describe('archives', () => {
 
   it('R83: a full disk is told as such, leaves nothing half-done, and what is stored is served meanwhile', async () => {
     const scene = await startScene({ providers: [{ version: '1.0.0' }, { version: '2.0.0' }] });
-    const { archive, index } = scene;
+    const { archive, index, stored } = scene;
     await archive('1.0.0');
+    await stored('1.0.0');
     const disk = await fullDisk(scene.larder.setup.configFile);
     for (let times = 0; times < 2; times += 1) {
       const answer = await archive('2.0.0');
       expect(answer.status).toBe(507);
       expect(answer.json()).toMatchObject({ code: 'STORAGE_FAILED', errors: [expect.stringContaining('ENOSPC')] });
       expect(answer.text()).not.toContain(scene.larder.setup.dataDirectory);
-      expect(await partialFiles(scene)).toEqual([]);
+      await eventually(() => partialFiles(scene)).toEqual([]);
     }
     expect((await archive('1.0.0')).status).toBe(200);
     expect(versionsIn(await index())).toEqual(['2.0.0', '1.0.0']);

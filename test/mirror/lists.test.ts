@@ -165,10 +165,11 @@ describe('the list of versions', () => {
 
   it('a stored version stays after upstream has withdrawn it, with its archive', async () => {
     const clock = stoppedClock();
-    const { registry, index, version, archive } = await startScene({
+    const { registry, index, version, archive, stored } = await startScene({
       providers: [{ version: '1.0.0' }, { version: '2.0.0' }],
     });
     const before = await archive('1.0.0');
+    await stored('1.0.0');
     registry.removeVersion({ namespace: 'acme', type: 'widget', version: '1.0.0' });
     clock.advance(25 * 60 * MINUTE_MS);
     expect(versionsIn(await index())).toEqual(['2.0.0', '1.0.0']);

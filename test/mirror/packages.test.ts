@@ -299,9 +299,10 @@ describe('the packages of a version', () => {
 
   it('what upstream publishes anew under a version is told as drift, and what was verified first is kept', async () => {
     const clock = stoppedClock();
-    const { registry, version, archive, warnings } = await startScene({ providers: [] });
+    const { registry, version, archive, stored, warnings } = await startScene({ providers: [] });
     const first = await registry.addProvider(WIDGET);
     const before = await archive();
+    await stored();
     const second = await registry.addProvider({ ...WIDGET, directoryEntries: true });
     clock.advance(25 * 60 * MINUTE_MS);
     expect(hashesIn(await version('1.0.0'))).toContain(packageOf(first).zh);

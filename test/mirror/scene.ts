@@ -20,6 +20,8 @@ export interface Scene {
   version(version: string, provider?: string): Promise<HttpAnswer>;
   /** An archive, by the name that Larder gives it. */
   archive(version?: string, platform?: string, options?: HttpOptions & { provider?: string }): Promise<HttpAnswer>;
+  /** Resolves when an archive rests in the store: clients may have the last of it a little earlier. */
+  stored(version?: string): Promise<void>;
   /** Messages of warnings that contain this text. */
   warnings(text: string): readonly string[];
 }
@@ -50,14 +52,22 @@ export async function startScene(options: SceneOptions = {}): Promise<Scene> {
   const get = (path: string, more?: HttpOptions) => client.get(`${larder.url}${path}`, more);
   const file = (provider: string, name: string, more?: HttpOptions) =>
     get(`/providers/${registry.hostname}/${provider}/${name}`, more);
+  const archive: Scene['archive'] = (
+    version = '1.0.0',
+    platform = 'linux_amd64',
+    { provider = 'acme/widget', ...more } = {},
+  ) => file(provider, archiveName(version, platform, provider.split('/')[1]), more);
   return {
     registry,
     larder,
     get,
+    archive,
+    stored: (version) =>
+      eventually(
+        async () => (await archive(version, 'linux_amd64', { method: 'HEAD' })).headers['last-modified'],
+      ).toBeDefined(),
     index: (provider = 'acme/widget') => file(provider, 'index.json'),
     version: (version, provider = 'acme/widget') => file(provider, `${version}.json`),
-    archive: (version = '1.0.0', platform = 'linux_amd64', { provider = 'acme/widget', ...more } = {}) =>
-      file(provider, archiveName(version, platform, provider.split('/')[1]), more),
     warnings: (text) =>
       larder.log
         .filter(({ level, message }) => level === 'warn' && message.includes(text))
