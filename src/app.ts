@@ -167,9 +167,11 @@ export async function createApp(
       await server.drain(DRAIN_MS);
       linkKeys?.close();
       await archives.close();
+      await hasher.close();
+      // Hashes that came in just now are still being written down.
+      await hashes.settled();
       await cache.close();
       await http.close();
-      await hasher.close();
       await metadataStore.close();
       await store.close();
       await audit?.close();
