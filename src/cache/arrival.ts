@@ -26,6 +26,7 @@ export class Arrival implements ReadableArchive {
   readonly #incoming: IncomingArchive;
   readonly #followers = new Set<Follower>();
   #written = 0;
+  #isVerified = false;
   #outcome: Outcome | undefined;
 
   constructor(deps: { store: ArchiveStore; incoming: IncomingArchive; sha256: Sha256; size: number | undefined }) {
@@ -47,15 +48,21 @@ export class Arrival implements ReadableArchive {
     for (const follower of this.#followers) follower.wake();
   }
 
-  /** Verified and in the store: followers get the rest. */
-  complete(stored: StoredArchive): void {
-    this.#outcome = { stored };
+  /** Everything has come in and has the right digest: followers get the rest, and need not wait for it to be put away. */
+  verified(): void {
+    this.#isVerified = true;
     for (const follower of this.#followers) follower.wake();
   }
 
-  /** It will not become an archive: followers end with the error. */
+  /** It is in the store. */
+  complete(stored: StoredArchive): void {
+    this.#outcome = { stored };
+  }
+
+  /** It will not be in the store. Followers end with the error, unless it was only the putting away that failed. */
   fail(error: Error): void {
     this.#outcome = { error };
+    if (this.#isVerified) return;
     for (const follower of this.#followers) follower.destroy(error);
   }
 
@@ -67,7 +74,7 @@ export class Arrival implements ReadableArchive {
       reader,
       range,
       visible: () => this.#visible(),
-      isComplete: () => this.#outcome !== undefined,
+      isComplete: () => this.#isVerified,
       onClose: () => void this.#followers.delete(follower),
     });
     // It may have failed while the reader was being opened.
@@ -82,7 +89,7 @@ export class Arrival implements ReadableArchive {
 
   /** How many bytes from the beginning followers may have. */
   #visible(): number {
-    if (this.#outcome) return this.#written;
+    if (this.#isVerified) return this.#written;
     // Without a known size any byte may be among the last.
     const releasable = (this.size ?? this.#written) - WITHHELD_BYTES;
     return Math.max(0, Math.min(this.#written, releasable));

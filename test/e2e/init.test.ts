@@ -197,7 +197,7 @@ function suite(program: 'terraform' | 'tofu', store: 'embedded' | 'redis'): void
 
     tampered.remove();
     expectSuccess(await init(larder));
-    expect(await zipsIn(larder)).toEqual(['terraform-provider-widget_1.2.3_linux_amd64.zip']);
+    await expect.poll(() => zipsIn(larder)).toEqual(['terraform-provider-widget_1.2.3_linux_amd64.zip']);
   });
 
   it('refuses a signature by another key, and names that key, those the registry offers, and the registry', async () => {
