@@ -149,7 +149,7 @@ describe('where the token of an upstream comes from', () => {
     for (const secret of [...Object.values(tokens), 'of-nobody', 'hidden-by']) expect(told).not.toContain(secret);
   });
 
-  it('R29: by host and port exactly, in both directions and in any spelling', async () => {
+  it('R29, R30: by host and port exactly, in both directions and in any spelling', async () => {
     const portless = await startPrivateRegistry('tok-portless', { name: NAME });
     const ported = await startPrivateRegistry('tok-ported', { hostNames: [NAME] });
     const other = await startPrivateRegistry(undefined, { name: `other.${NAME}` });
