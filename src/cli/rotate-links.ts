@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { openLinkKeys } from '../app.ts';
+import { AuditLog } from '../audit.ts';
 import { loadConfig } from '../config.ts';
 import { createLogger } from '../logger.ts';
 
@@ -12,11 +13,17 @@ export function addRotateLinks(program: Command): void {
     .option('--revoke', 'and refuse all links that were signed before, instead of letting them expire')
     .action(async ({ config: file, revoke = false }: { config?: string; revoke?: boolean }) => {
       const config = await loadConfig({ ...(file && { file }), env: process.env, cwd: process.cwd() });
-      const keys = await openLinkKeys(config, createLogger(config.log));
+      const logger = createLogger(config.log);
+      const keys = await openLinkKeys(config, logger);
       try {
         await keys.rotate({ revoke });
       } finally {
         keys.close();
+      }
+      if (config.log.audit !== undefined) {
+        const audit = new AuditLog({ file: config.log.audit, logger });
+        audit.record('links-rotated', { client: 'command line', revoke });
+        await audit.close();
       }
       console.log(
         revoke

@@ -1,5 +1,8 @@
+import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { afterTest } from '../support/after-test.ts';
 import { type ClientResult, mirrorCliConfig, runClient, workspace } from '../support/client.ts';
@@ -236,4 +239,19 @@ it('a link whose holder is no longer configured, or no longer for this address, 
   await gone.close();
   const narrowed = await restart({ name: 'ci', token: TOKEN, roles: ['read'], addresses: ['*/platform/*'] });
   expect((await get(at(narrowed))).json()).toMatchObject({ code: 'LINK_NOT_VALID' });
+});
+
+it('larder rotate-links --revoke takes back all links of a running server', { timeout: 90_000 }, async () => {
+  const { larder, get, linkFor, audit } = await begin();
+  const link = await linkFor(TOKEN);
+  expect((await get(link)).status).toBe(200);
+
+  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+  const args = ['--import', 'tsx', main, 'rotate-links', '--config', larder.setup.configFile, '--revoke'];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { env: { PATH: process.env['PATH'] ?? '' } });
+  expect(stdout).toContain('refused within seconds');
+
+  await expect.poll(async () => (await get(link)).status, { timeout: 30_000, interval: 500 }).toBe(403);
+  expect((await get(await linkFor(TOKEN))).status).toBe(200);
+  expect((await audit()).entries).toContainEqual(expect.objectContaining({ event: 'links-rotated', revoke: true }));
 });

@@ -55,7 +55,11 @@ test('the start-up message holds all there is to paste', () => {
   expect(message).toContain('Larder listens on https://localhost:8443\n');
   expect(message).toContain('    url     = "https://localhost:8443/providers/"\n');
   expect(message).toContain("  export SSL_CERT_FILE='/srv/it is/tls/ca.pem'\n");
-  expect(startUpMessage({ baseUrl: 'https://larder', upstreams: REGISTRIES })).not.toContain('SSL_CERT_FILE');
+  const plain = startUpMessage({ baseUrl: 'https://larder', upstreams: REGISTRIES });
+  expect(plain).not.toContain('SSL_CERT_FILE');
+  expect(plain).not.toContain('credentials');
+  const needsToken = startUpMessage({ baseUrl: 'https://larder:8443', upstreams: REGISTRIES, needsToken: true });
+  expect(needsToken).toContain('  credentials "larder:8443" {\n    token = "…"\n  }\n');
 });
 
 test('values in HTML are escaped, markup is not', () => {
