@@ -88,7 +88,7 @@ export function runPinned(program: string, args: readonly string[]): Promise<str
   return runProgram('taskset', ['-c', String(CLIENT_CORE), program, ...args]);
 }
 
-/** Runs a program and resolves with its standard output. @throws with its standard error, if it fails */
+/** Runs a program and resolves with its standard output. @throws with all that it said, if it fails */
 export function runProgram(program: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -101,7 +101,7 @@ export function runProgram(program: string, args: readonly string[]): Promise<st
     child.once('error', reject);
     child.once('close', (code) => {
       if (code === 0) resolve(output.stdout);
-      else reject(new Error(`${program} ${args.join(' ')} ended with ${code}:\n${output.stderr}`));
+      else reject(new Error(`${program} ${args.join(' ')} ended with ${code}:\n${output.stderr}${output.stdout}`));
     });
   });
 }
