@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { StorageFailed } from '../errors.ts';
-import type { Logger } from '../logger.ts';
+import { type Logger, silentLogger } from '../logger.ts';
 import { paths, redisKeys } from './keys.ts';
 import { type LinkKey, LinkKeyRing } from './link-key-ring.ts';
 import { connectRedis } from './redis-keyv.ts';
@@ -36,6 +36,7 @@ export class LinkKeys {
   readonly #now: () => number;
   #ring = LinkKeyRing.empty;
   #refreshing: Promise<void> | undefined;
+  #isTroubled = false;
   #recheckedAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
 
@@ -53,7 +54,7 @@ export class LinkKeys {
    * @throws InvalidConfiguration when the URL of Redis cannot be one
    */
   static async open(deps: LinkKeysDeps): Promise<LinkKeys> {
-    const redis = deps.redisUrl === undefined ? undefined : await RingInRedis.open(deps.redisUrl, deps.logger);
+    const redis = deps.redisUrl === undefined ? undefined : await RingInRedis.open(deps.redisUrl);
     const keys = new LinkKeys(deps, redis);
     try {
       await keys.#begin();
@@ -93,7 +94,8 @@ export class LinkKeys {
   /** Takes up what others have changed. Never rejects: what cannot be read now may be later. */
   refresh(): Promise<void> {
     this.#refreshing ??= this.#refresh()
-      .catch((error: unknown) => this.#logger.warn('the keys for links could not be looked at', { error }))
+      .then(() => this.#reportShared())
+      .catch((error: unknown) => this.#reportTrouble(error))
       .finally(() => {
         this.#refreshing = undefined;
       });
@@ -121,7 +123,7 @@ export class LinkKeys {
   async #begin(): Promise<void> {
     await this.#take(this.#file);
     // Redis has the say where there is one: what is there is what the other replicas use.
-    if (this.#redis) await this.#take(this.#redis).catch((error: unknown) => this.#reportRedis(error));
+    if (this.#redis) await this.#take(this.#redis).catch((error: unknown) => this.#reportTrouble(error));
     if (!this.#ring.signing(this.#now())) await this.#createFirst();
     await this.refresh();
     // Not written: then it must have been read.
@@ -135,7 +137,7 @@ export class LinkKeys {
     try {
       agreed = await this.#redis?.create(first);
     } catch (error) {
-      this.#reportRedis(error);
+      this.#reportTrouble(error);
     }
     this.#add(await this.#file.create(agreed ?? first));
     if (agreed !== undefined) this.#add(agreed);
@@ -168,8 +170,16 @@ export class LinkKeys {
     this.#ring = this.#ring.merge(other ?? LinkKeyRing.empty, { now: this.#now(), lifetimeMs: this.#lifetimeMs });
   }
 
-  #reportRedis(error: unknown): void {
-    this.#logger.warn('keys for links are not shared through redis until it answers', { error });
+  /** Looked at every few seconds: the change is news, the state is not. */
+  #reportTrouble(error: unknown): void {
+    if (!this.#isTroubled)
+      this.#logger.warn('the keys for links are not shared with other processes for now', { error });
+    this.#isTroubled = true;
+  }
+
+  #reportShared(): void {
+    if (this.#isTroubled) this.#logger.info('the keys for links are shared again');
+    this.#isTroubled = false;
   }
 }
 
@@ -249,8 +259,9 @@ class RingInRedis implements RingStore {
     this.#client = client;
   }
 
-  static async open(url: string, logger: Logger): Promise<RingInRedis> {
-    return new RingInRedis(await connectRedis({ url, logger }));
+  /** Silent: the metadata store tells how its Redis fares, and this is the same one. */
+  static async open(url: string): Promise<RingInRedis> {
+    return new RingInRedis(await connectRedis({ url, logger: silentLogger }));
   }
 
   async read(): Promise<string | undefined> {

@@ -131,9 +131,13 @@ describe('keys in the data directory', () => {
     await mkdir(file());
     await keys.refresh();
     expect(keys.signing()).toEqual(key);
-    expect(logger.lines.map(({ message }) => message)).toEqual(['the keys for links could not be looked at']);
+    await keys.refresh();
     await rm(file(), { recursive: true });
     await keys.refresh();
+    expect(logger.lines.map(({ message }) => message)).toEqual([
+      'the keys for links are not shared with other processes for now',
+      'the keys for links are shared again',
+    ]);
     expect(await readFile(file(), 'utf8')).toContain(key.id);
   });
 });
@@ -175,6 +179,27 @@ describeWith(['redis-server'], 'keys shared through redis', () => {
       )
       .toContain(key.id);
     expect((await open({ redisUrl: redis.url, directory: other })).signing()).toEqual(key);
+  });
+
+  it('are made without redis where that does not answer, and shared once it does', async () => {
+    const { redis, other } = await redisAndHomes();
+    redis.pause();
+    const [one, two] = [await open({ redisUrl: redis.url }), await open({ redisUrl: redis.url, directory: other })];
+    const before = [one.signing(), two.signing()];
+    expect(before[0]).not.toEqual(before[1]);
+    redis.resume();
+    await expect
+      .poll(
+        async () => {
+          await one.refresh();
+          await two.refresh();
+          await one.refresh();
+          return one.signing().id === two.signing().id;
+        },
+        { timeout: 20_000 },
+      )
+      .toBe(true);
+    for (const keys of [one, two]) for (const { id } of before) expect(await keys.find(id)).toBeDefined();
   });
 
   it('cannot be rotated while nobody could learn of it', async () => {
