@@ -11,7 +11,9 @@ import { Links, longestLife } from './http/links.ts';
 import { HttpServer } from './http/server.ts';
 import { certificateNames, loadTls, type TlsMaterial, type TlsSettings } from './http/tls.ts';
 import type { Logger } from './logger.ts';
-import { metadataKinds } from './mirror/metadata-kinds.ts';
+import { ArchiveSources } from './mirror/archive-sources.ts';
+import { DriftReports } from './mirror/drift.ts';
+import { metadataKinds, privateMetadataKinds } from './mirror/metadata-kinds.ts';
 import { PackageHashes } from './mirror/package-hashes.ts';
 import { Policy } from './mirror/policy.ts';
 import { ProviderMetadata } from './mirror/provider-metadata.ts';
@@ -98,15 +100,20 @@ export async function createApp(
     logger.warn('these variables name none of upstreams.hosts and are not used', { variables: config.ignoredTokens });
   }
   const policy = new Policy(await loadUpstreamRules(config, { logger }));
+  const drift = new DriftReports({ logger });
   const metadata = new ProviderMetadata({
     cache,
+    store,
+    drift,
     kinds: metadataKinds(config.freshness),
+    privateKinds: privateMetadataKinds(config.freshness),
     discovery,
     registry,
     knownPackageHash: (sha256) => hashes.known(sha256),
     logger,
   });
-  const mirror = new ProviderMirror({ policy, metadata, registry, archives, store, hashes, isSealed, logger });
+  const sources = new ArchiveSources({ metadata, registry });
+  const mirror = new ProviderMirror({ policy, metadata, sources, archives, store, hashes, drift, isSealed, logger });
 
   // Who may have it.
   const audit = config.log.audit === undefined ? undefined : new AuditLog({ file: config.log.audit, logger });

@@ -103,6 +103,7 @@ const storedRelease = z.object({
       sha256: z.string(),
       h1: z.string().nullable(),
       size: z.number().nullable(),
+      drifted: z.string().nullable().default(null),
     }),
   ),
   shasums: z.string().nullable(),
@@ -123,6 +124,7 @@ const release: Codec<Release> = {
             sha256: parseSha256(entry.sha256),
             h1: entry.h1 === null ? undefined : parseHash(entry.h1),
             size: entry.size ?? undefined,
+            drifted: entry.drifted === null ? undefined : parseSha256(entry.drifted),
           },
         ]),
       ),
@@ -138,11 +140,12 @@ const release: Codec<Release> = {
     };
   },
   encode: ({ packages, files, signature, complete }) => ({
-    packages: [...packages.values()].map(({ platform, sha256, h1, size }) => ({
+    packages: [...packages.values()].map(({ platform, sha256, h1, size, drifted }) => ({
       platform: platform.toString(),
       sha256,
       h1: h1 ?? null,
       size: size ?? null,
+      drifted: drifted ?? null,
     })),
     shasums: files?.shasums.toString('base64') ?? null,
     shasumsSignature: files?.signature?.toString('base64') ?? null,

@@ -4,21 +4,19 @@ import type { ProviderAddress } from '../address/provider.ts';
 import { Version } from '../address/version.ts';
 import type { ArchiveCache } from '../cache/archive-cache.ts';
 import type { MetadataRead } from '../cache/metadata-cache.ts';
-import type { ArchiveSource, OpenedSource, ReadableArchive } from '../cache/readable-archive.ts';
-import { hasCode, IntegrityMismatch, NotFound, UpstreamUnreachable } from '../errors.ts';
+import type { ReadableArchive } from '../cache/readable-archive.ts';
+import { hasCode, IntegrityMismatch, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
-import type { ProviderRegistry } from '../upstream/provider-registry.ts';
-import type { PackageDocument, ProviderVersions } from '../upstream/registry-answers.ts';
+import type { ProviderVersions } from '../upstream/registry-answers.ts';
 import type { Upstream } from '../upstream/upstream.ts';
+import type { ArchiveSources } from './archive-sources.ts';
+import type { DriftReports } from './drift.ts';
 import type { PackageHashes } from './package-hashes.ts';
 import { PairMemo } from './pair-memo.ts';
 import { NOBODY, type Policy, type Requester } from './policy.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
 import type { Release, ReleasePackage } from './release.ts';
-
-/** A client waits for the answer to its HEAD; without a length it goes on to its GET all the same. */
-const LENGTH_DEADLINE_MS = 2_000;
 
 /** In the place of an upstream's answer, where there is none. */
 const NO_ANSWER = {};
@@ -71,10 +69,11 @@ export interface ArchiveDescription {
 export class ProviderMirror {
   readonly #policy: Policy;
   readonly #metadata: ProviderMetadata;
-  readonly #registry: ProviderRegistry;
+  readonly #sources: ArchiveSources;
   readonly #archives: ArchiveCache;
   readonly #store: ArchiveStore;
   readonly #hashes: PackageHashes;
+  readonly #drift: DriftReports;
   readonly #isSealed: () => boolean;
   readonly #logger: Logger;
   readonly #now: () => number;
@@ -86,20 +85,22 @@ export class ProviderMirror {
   constructor(deps: {
     policy: Policy;
     metadata: ProviderMetadata;
-    registry: ProviderRegistry;
+    sources: ArchiveSources;
     archives: ArchiveCache;
     store: ArchiveStore;
     hashes: PackageHashes;
+    drift: DriftReports;
     isSealed: () => boolean;
     logger: Logger;
     now?: () => number;
   }) {
     this.#policy = deps.policy;
     this.#metadata = deps.metadata;
-    this.#registry = deps.registry;
+    this.#sources = deps.sources;
     this.#archives = deps.archives;
     this.#store = deps.store;
     this.#hashes = deps.hashes;
+    this.#drift = deps.drift;
     this.#isSealed = deps.isSealed;
     this.#logger = deps.logger;
     this.#now = deps.now ?? Date.now;
@@ -157,9 +158,9 @@ export class ProviderMirror {
    */
   async openArchive(archive: ProviderArchive, requester: Requester = NOBODY): Promise<ReadableArchive> {
     const upstream = this.#policy.admit(archive.provider, requester);
-    if (isForAll(upstream)) return this.#archives.read(archive, () => this.#source(upstream, archive));
-    const told = await this.#released(upstream, archive);
-    const readable = await this.#archives.read(archive, () => this.#source(upstream, archive));
+    if (isForAll(upstream)) return this.#archives.read(archive, () => this.#sources.of(upstream, archive));
+    const told = await this.#sources.released(upstream, archive);
+    const readable = await this.#archives.read(archive, () => this.#sources.of(upstream, archive));
     return onlyAsTold(readable, told, archive);
   }
 
@@ -168,13 +169,11 @@ export class ProviderMirror {
     const upstream = this.#policy.admit(archive.provider, requester);
     const here = await this.#archives.find(archive);
     if (here && isForAll(upstream)) return here;
-    const told = await this.#released(upstream, archive);
+    const told = await this.#sources.released(upstream, archive);
     if (here) return onlyAsTold(here, told, archive);
     const known = { sha256: told.sha256, storedAt: undefined };
     if (told.size !== undefined) return { ...known, size: told.size };
-    const document = await this.#metadata.document(upstream, archive);
-    const signal = AbortSignal.timeout(LENGTH_DEADLINE_MS);
-    return { ...known, size: await this.#registry.archiveLength(upstream, document, signal) };
+    return { ...known, size: await this.#sources.length(upstream, archive) };
   }
 
   /** Upstream's answer, or none when it is in trouble and what is stored can stand in for it. */
@@ -206,7 +205,7 @@ export class ProviderMirror {
   ): ListedPackage[] {
     const archives = [...stored.values()].map((kept) => {
       const told = answer?.packages.get(kept.archive.platform.toString());
-      if (told && told.sha256 !== kept.sha256) this.#reportDrift(kept, told.sha256);
+      if (told && told.sha256 !== kept.sha256) this.#drift.report(kept.archive, kept.sha256, told.sha256);
       this.#hashes.request(kept);
       return { archive: kept.archive, hashes: hashesOf(kept.sha256, kept.h1 ?? sameArchive(kept, told)?.h1) };
     });
@@ -225,61 +224,6 @@ export class ProviderMirror {
       this.#byVersion.set(all, byVersion);
     }
     return byVersion.get(version.toString()) ?? NOTHING_STORED;
-  }
-
-  async #released(upstream: Upstream, archive: ProviderArchive): Promise<ReleasePackage> {
-    const { value } = await this.#metadata.release(upstream, archive.provider, archive.version);
-    const told = value.packages.get(archive.platform.toString());
-    if (told) return told;
-    throw new NotFound(`${upstream.hostname} has no ${archive.filename}`, {
-      hint: `it has this version for: ${[...value.packages.keys()].sort().join(', ') || 'no platform'}`,
-    });
-  }
-
-  async #source(upstream: Upstream, archive: ProviderArchive): Promise<ArchiveSource> {
-    const { value } = await this.#metadata.release(upstream, archive.provider, archive.version);
-    const { sha256, size } = await this.#released(upstream, archive);
-    let document = await this.#currentDocument(upstream, archive, sha256);
-    const open = async (offset: number, signal: AbortSignal): Promise<OpenedSource> => ({
-      ...(await this.#registry.openArchive(upstream, document, offset, signal)),
-      host: document.downloadUrl.host,
-    });
-    return {
-      sha256,
-      size,
-      release: value.files,
-      open: async (offset, signal) => {
-        try {
-          return await open(offset, signal);
-        } catch (error) {
-          // Download addresses expire; a new one is asked for once before the file host's word is taken for it.
-          if (!hasCode(error, 'UPSTREAM_REFUSED') && !hasCode(error, 'NOT_FOUND')) throw error;
-          document = await this.#currentDocument(upstream, archive, sha256, true);
-          return open(offset, signal);
-        }
-      },
-    };
-  }
-
-  async #currentDocument(
-    upstream: Upstream,
-    archive: ProviderArchive,
-    sha256: Sha256,
-    renew = false,
-  ): Promise<PackageDocument> {
-    const document = await this.#metadata.document(upstream, archive, renew);
-    if (document.sha256 === sha256) return document;
-    throw new IntegrityMismatch(
-      `${upstream.hostname} contradicts itself about ${archive.filename}: SHA256SUMS says ${sha256}, the package document ${document.sha256}`,
-    );
-  }
-
-  #reportDrift(kept: StoredArchive, now: Sha256): void {
-    this.#logger.warn('upstream now publishes other bytes under the same version; what was verified first is kept', {
-      archive: kept.archive.toString(),
-      kept: kept.sha256,
-      published: now,
-    });
   }
 }
 

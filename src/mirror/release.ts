@@ -6,7 +6,10 @@ import type { SignatureVerdict } from '../upstream/registry-answers.ts';
 /** What upstream's metadata tells of one platform's archive, without the archive. */
 export interface ReleasePackage {
   readonly platform: Platform;
+  /** As first seen: what upstream publishes later under the same version is not believed. */
   readonly sha256: Sha256;
+  /** What upstream says now, where that is something else. Such an archive is not fetched. */
+  readonly drifted?: Sha256 | undefined;
   /** When upstream publishes it, or when it was computed here before. */
   readonly h1: Hash | undefined;
   /** Bytes, when upstream publishes it. */

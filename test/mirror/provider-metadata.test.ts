@@ -9,6 +9,7 @@ import { ProviderAddress } from '../../src/address/provider.ts';
 import { Version } from '../../src/address/version.ts';
 import { MetadataCache } from '../../src/cache/metadata-cache.ts';
 import { NotFound, UpstreamUnreachable } from '../../src/errors.ts';
+import { DriftReports } from '../../src/mirror/drift.ts';
 import { metadataKinds, privateMetadataKinds } from '../../src/mirror/metadata-kinds.ts';
 import { ProviderMetadata } from '../../src/mirror/provider-metadata.ts';
 import type { MetadataEntry, MetadataStore } from '../../src/store/metadata-store.ts';
@@ -172,6 +173,8 @@ function setUp(...releases: Published[]) {
       } as unknown as ServiceDiscovery,
       registry: registry as unknown as ProviderRegistry,
       knownPackageHash: async (sha256) => known.get(sha256),
+      store: { getRelease: async () => undefined, putRelease: async () => {} },
+      drift: new DriftReports({ logger }),
       logger,
     });
   };
