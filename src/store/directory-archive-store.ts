@@ -158,6 +158,8 @@ export class DirectoryArchiveStore implements ArchiveStore {
   async computePackageHash({ archive }: StoredArchive): Promise<Hash | undefined> {
     const outcome = await this.#hasher.hash(this.#pathOf(archive));
     if ('hash' in outcome) return outcome.hash;
+    // Cut off by our own shutdown: that says nothing of the archive.
+    if (this.#hasher.isClosed) return undefined;
     this.#logger.warn('an archive has no package hash', { archive: archive.toString(), reason: outcome.reason });
     return undefined;
   }

@@ -30,6 +30,10 @@ export class PackageHasher {
     this.#timeLimitMs = timeLimitMs;
   }
 
+  get isClosed(): boolean {
+    return this.#closed;
+  }
+
   /** Resolves in every case: a file that cannot be hashed has a `reason`, fit for a log. */
   async hash(path: string): Promise<PackageHash> {
     return this.#limit(async () => {
