@@ -43,6 +43,11 @@ export class Links {
     this.#now = deps.now ?? Date.now;
   }
 
+  /** As long as it stays the same, so do all links that are made out to this subject. */
+  stampOf(subject: string): string {
+    return this.#signedParts(subject).join('.');
+  }
+
   /** The path of a link, percent-encoded, relative to where Larder's own paths begin. */
   pathFor(archive: ProviderArchive, subject: string): string {
     const { provider, filename } = archive;
@@ -75,10 +80,14 @@ export class Links {
 
   #capabilityFor(file: string, subject: string): string {
     const key = this.#keys.signing();
-    const expiry = (Math.ceil((this.#now() + this.#lifetimeMs) / this.#gridMs) * this.#gridMs).toString(36);
-    const encodedSubject = Buffer.from(subject).toString('base64url');
-    const signed = [expiry, key.id, encodedSubject];
+    const signed = this.#signedParts(subject, key);
     return ['1', ...signed, signatureOf(key, signed, file)].join('.');
+  }
+
+  /** Expiry, key and subject, as they stand in a capability. */
+  #signedParts(subject: string, key = this.#keys.signing()): string[] {
+    const expiry = Math.ceil((this.#now() + this.#lifetimeMs) / this.#gridMs) * this.#gridMs;
+    return [expiry.toString(36), key.id, Buffer.from(subject).toString('base64url')];
   }
 }
 

@@ -7,7 +7,7 @@ import { type Authenticator, type Client, demandRead } from './authenticate.ts';
 import type { Links } from './links.ts';
 import { type ProviderParams, parseArchive, parseProvider } from './provider-params.ts';
 import { allowOnly } from './request-guards.ts';
-import { type Asked, jsonBody, notesOf, RenderedBodies, sendJson } from './respond.ts';
+import { type Asked, type JsonBody, notesOf, RenderedBodies, RenderedVariants, sendJson } from './respond.ts';
 
 /** What this door asks of the use case behind it. */
 export type NetworkMirrorSource = Pick<
@@ -35,6 +35,7 @@ export function networkMirror(deps: {
   const router = Router({ caseSensitive: true, strict: true });
   const indexes = new RenderedBodies(indexDocument);
   const packageLists = new RenderedBodies((archives: PackageList['archives']) => versionDocument(archives, bareName));
+  const linkedLists = new RenderedVariants<PackageList['archives']>();
   router.use(allowOnly('GET', 'HEAD'));
 
   // First of all: to those who may not read, no address is right or wrong.
@@ -47,9 +48,13 @@ export function networkMirror(deps: {
     next();
   });
 
-  /** Links in an answer for this client; `undefined` when bare file names do. */
-  const linksFor = (client: Client): LinkMaker | undefined =>
-    links && authenticator.isRequired ? (archive) => `${TO_ROOT}${links.pathFor(archive, client.subject)}` : undefined;
+  /** With bare file names, unless this client needs links: those are made out to it. */
+  const packageListFor = (client: Client, archives: PackageList['archives']): JsonBody => {
+    if (!links || !authenticator.isRequired) return packageLists.bodyOf(archives);
+    const { subject } = client;
+    const linkFor: LinkMaker = (archive) => `${TO_ROOT}${links.pathFor(archive, subject)}`;
+    return linkedLists.bodyOf(archives, links.stampOf(subject), () => versionDocument(archives, linkFor));
+  };
 
   const answerIndex: RequestHandler<ProviderParams> = async (req, res) => {
     const provider = parseProvider(req.params);
@@ -61,10 +66,9 @@ export function networkMirror(deps: {
   const answerVersion: RequestHandler<ProviderParams & { version: string }> = async (req, res) => {
     const version = Version.parse(req.params.version);
     const provider = parseProvider(req.params);
-    const linkFor = linksFor(admit(res, { provider, version }));
+    const client = admit(res, { provider, version });
     const { archives, stale } = await mirror.listPackages(provider, version);
-    const body = linkFor ? jsonBody(versionDocument(archives, linkFor)) : packageLists.bodyOf(archives);
-    sendJson(req, res, body, stale);
+    sendJson(req, res, packageListFor(client, archives), stale);
   };
 
   const answerArchive: RequestHandler<ProviderParams & { filename: string }> = async (req, res) => {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Response } from 'express';
+import { LRUCache } from 'lru-cache';
 import type { Platform } from '../address/platform.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
@@ -63,6 +64,29 @@ export class RenderedBodies<T extends object> {
     if (!body) {
       body = jsonBody(this.#render(object));
       this.#bodies.set(object, body);
+    }
+    return body;
+  }
+}
+
+/** Variants of one document that are kept at a time: those for the clients that ask most. */
+const MAX_VARIANTS = 16;
+
+/** The same for documents that are not the same for everybody. */
+export class RenderedVariants<T extends object> {
+  readonly #bodies = new WeakMap<T, LRUCache<string, JsonBody>>();
+
+  /** @param variant what the document depends on besides the object */
+  bodyOf(object: T, variant: string, render: () => unknown): JsonBody {
+    let variants = this.#bodies.get(object);
+    if (!variants) {
+      variants = new LRUCache({ max: MAX_VARIANTS });
+      this.#bodies.set(object, variants);
+    }
+    let body = variants.get(variant);
+    if (!body) {
+      body = jsonBody(render());
+      variants.set(variant, body);
     }
     return body;
   }

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -100,6 +100,11 @@ describeWith(['terraform'], 'terraform init through a Larder that wants a token'
     for (const log of [text, logged]) {
       expect(log).not.toContain(TOKEN);
       expect(log).not.toMatch(/\/get\/[^…]/);
+    }
+    const { dataDirectory } = larder.setup;
+    const kept = await readdir(dataDirectory, { recursive: true, withFileTypes: true });
+    for (const entry of kept.filter((found) => found.isFile())) {
+      expect((await readFile(join(entry.parentPath, entry.name))).includes(TOKEN), entry.name).toBe(false);
     }
   });
 

@@ -242,6 +242,32 @@ describe('the door for links', () => {
   });
 });
 
+test('each client is given links of its own, the same for a while and new ones in good time', async () => {
+  const known = (name: string): KnownToken => {
+    return { name, digest: createHash('sha256').update(name).digest(), roles: ['read'], addresses: undefined };
+  };
+  const authenticator = new Authenticator({ anonymous: 'none', tokens: async () => [known('one'), known('two')] });
+  const { links, clock } = make({ lifetimeMs: 4 * MINUTE });
+  const list = packages(['linux_amd64', []], ['linux_arm64', []]);
+  const { ask } = await start({ listPackages: async () => list }, { authenticator, links });
+  const listFor = async (name: string) =>
+    (await ask(`GET ${WIDGET_PATH}/1.0.0.json`, `Authorization: Bearer ${name}`)).body.toString();
+
+  const [one, two] = [await listFor('one'), await listFor('two')];
+  expect(one).not.toBe(two);
+  const capabilities = [...`${one}${two}`.matchAll(/get\/([^/]+)\/[^"]*_(linux_\w+)\.zip/g)];
+  const subjects = capabilities.map(([, capability = '', platform = '']) =>
+    links.verify(capability, archive(platform)),
+  );
+  expect(await Promise.all(subjects)).toEqual(['token:one', 'token:one', 'token:two', 'token:two']);
+
+  expect(await listFor('one')).toBe(one);
+  clock.now += MINUTE;
+  const later = await listFor('one');
+  expect(later).not.toBe(one);
+  expect(await listFor('one')).toBe(later);
+});
+
 test('without a need for tokens there are no links and no door for them', async () => {
   const { ask } = await start({ listPackages: async () => packages(['linux_amd64', []]) });
   const listed = await ask(`GET ${WIDGET_PATH}/1.0.0.json`);
