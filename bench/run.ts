@@ -63,4 +63,5 @@ if (options.only === undefined && settings.rounds >= MIN_ROUNDS) {
   const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
   await writeFile(file('results.json'), `${JSON.stringify(report, null, 2)}\n`);
   await writeFile(file('README.md'), withResults(await readFile(file('README.md'), 'utf8'), report));
+  await runProgram('npx', ['biome', 'format', '--write', file('results.json'), file('README.md')]);
 }
