@@ -40,6 +40,12 @@ export class ProviderPattern {
     );
   }
 
+  /** The only provider that matches, when no part is `*`. */
+  get exact(): ProviderAddress | undefined {
+    const parts = [this.#hostname, this.#namespace, this.#type];
+    return parts.includes('*') ? undefined : ProviderAddress.parse(parts.join('/'));
+  }
+
   toString(): string {
     return `${this.#hostname}/${this.#namespace}/${this.#type}`;
   }

@@ -46,7 +46,7 @@ export interface ArchiveStore {
    * processes do may show a moment later. While nothing changes it is the same array: what is made of it can be kept.
    */
   list(provider: ProviderAddress): Promise<readonly StoredArchive[]>;
-  /** Every provider of which anything is stored. */
+  /** Every provider of which anything is stored, be it checksums alone. */
   providers(): AsyncIterable<ProviderAddress>;
   /** The stored bytes. An archive discarded meanwhile is still read to its end once opened. */
   read(stored: StoredArchive, range?: ByteRange): Promise<Readable>;
@@ -61,6 +61,10 @@ export interface ArchiveStore {
   /** Keeps SHA256SUMS and signature beside the version's archives. */
   putRelease(provider: ProviderAddress, version: Version, files: ReleaseFiles): Promise<void>;
   getRelease(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined>;
+  /** Versions of which SHA256SUMS is kept, with or without archives, in no particular order. */
+  releases(provider: ProviderAddress): Promise<readonly Version[]>;
+  /** Removes SHA256SUMS and signature; the archives stay. Absent is fine. */
+  discardRelease(provider: ProviderAddress, version: Version): Promise<void>;
   /** Remembers the computed package hash of a stored archive. */
   putPackageHash(archive: ProviderArchive, h1: Hash): Promise<void>;
   /** Computes the `h1:` of a stored archive, off the event loop. `undefined` when the file is no readable zip. */

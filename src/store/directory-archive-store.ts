@@ -1,5 +1,5 @@
 import type { Stats } from 'node:fs';
-import { mkdir, open, readFile, rm, stat } from 'node:fs/promises';
+import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,6 +13,7 @@ import type { Logger } from '../logger.ts';
 import { digestOf, isSettled, judge } from './adoption.ts';
 import type { ArchiveStore, ByteRange, IncomingArchive, ReleaseFiles, StoredArchive } from './archive-store.ts';
 import { IncomingFile } from './incoming-file.ts';
+import { KeptReleases } from './kept-releases.ts';
 import { paths } from './keys.ts';
 import { type ArchiveRecord, fileIdentity, MirrorDocuments } from './mirror-documents.ts';
 import type { PackageHasher } from './package-hash.ts';
@@ -38,6 +39,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
   readonly #directory: string;
   readonly #partials: PartialFiles;
   readonly #documents: MirrorDocuments;
+  readonly #releases: KeptReleases;
   readonly #hasher: PackageHasher;
   readonly #logger: Logger;
   readonly #lists = new RememberedLists();
@@ -51,6 +53,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
     this.#directory = directory;
     this.#partials = partials;
     this.#documents = new MirrorDocuments({ directory, partials, logger });
+    this.#releases = new KeptReleases({ directory, partials });
     this.#hasher = hasher;
     this.#logger = logger;
   }
@@ -86,7 +89,8 @@ export class DirectoryArchiveStore implements ArchiveStore {
 
   async *providers(): AsyncGenerator<ProviderAddress> {
     for await (const provider of providerDirectories(this.#directory)) {
-      if ((await this.list(provider)).length > 0) yield provider;
+      const isHere = (await this.list(provider)).length > 0 || (await this.releases(provider)).length > 0;
+      if (isHere) yield provider;
     }
   }
 
@@ -127,24 +131,20 @@ export class DirectoryArchiveStore implements ArchiveStore {
     return started;
   }
 
-  async putRelease(provider: ProviderAddress, version: Version, files: ReleaseFiles): Promise<void> {
-    const known = await this.getRelease(provider, version);
-    if (!known?.shasums.equals(files.shasums)) {
-      await this.#makeDirectory(provider);
-      await this.#partials.write(join(this.#directory, paths.shasums(provider, version)), files.shasums);
-    }
-    if (files.signature && !known?.signature?.equals(files.signature)) {
-      await this.#partials.write(join(this.#directory, paths.signature(provider, version)), files.signature);
-    }
+  putRelease(provider: ProviderAddress, version: Version, files: ReleaseFiles): Promise<void> {
+    return this.#releases.put(provider, version, files);
   }
 
-  async getRelease(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined> {
-    const read = (path: string) => ifPresent('reading checksums', readFile(join(this.#directory, path)));
-    const [shasums, signature] = await Promise.all([
-      read(paths.shasums(provider, version)),
-      read(paths.signature(provider, version)),
-    ]);
-    return shasums && { shasums, signature };
+  getRelease(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined> {
+    return this.#releases.get(provider, version);
+  }
+
+  releases(provider: ProviderAddress): Promise<readonly Version[]> {
+    return this.#releases.versions(provider);
+  }
+
+  discardRelease(provider: ProviderAddress, version: Version): Promise<void> {
+    return this.#releases.discard(provider, version);
   }
 
   async putPackageHash(archive: ProviderArchive, h1: Hash): Promise<void> {
@@ -279,10 +279,6 @@ export class DirectoryArchiveStore implements ArchiveStore {
     // While it may still be being copied, its next state is worth another look.
     if (record && isSettled(file)) this.#unverifiable.set(archive.toString(), examinationOf(record, file));
     return undefined;
-  }
-
-  async #makeDirectory(provider: ProviderAddress): Promise<void> {
-    await ofStorage('making the directory of a provider', mkdir(this.#homeOf(provider), { recursive: true }));
   }
 
   #homeOf(provider: ProviderAddress): string {

@@ -25,6 +25,13 @@ it('is written as it is compared', () => {
   expect(String(ProviderPattern.parse('BÜCHER.example:443/Acme/*'))).toBe('xn--bcher-kva.example/acme/*');
 });
 
+it('names the one provider that it means, when it means one', () => {
+  expect(String(ProviderPattern.parse('Registry.Example.com:443/acme/Widget')?.exact)).toBe(
+    'registry.example.com/acme/widget',
+  );
+  expect(ProviderPattern.parse('registry.example.com/acme/*')?.exact).toBeUndefined();
+});
+
 test.each(['', '*', 'acme/widget', 'a/b/c/d', '/acme/widget', 'a//c', 'a/b/'])('%j is none', (text) => {
   expect(ProviderPattern.parse(text)).toBeUndefined();
 });

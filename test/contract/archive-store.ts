@@ -251,6 +251,31 @@ export function testArchiveStore(open: () => Promise<ArchiveStoreFixture>): void
       expect(await store.list(linux.provider)).toEqual([]);
     });
 
+    test('versions of which there are checksums are told, and their provider is there', async () => {
+      expect(await store.releases(linux.provider)).toEqual([]);
+      for (const { version } of [linux, newer]) {
+        await store.putRelease(linux.provider, version, { shasums, signature: randomBytes(10) });
+      }
+      for (const one of [store, await fixture.another()]) {
+        expect((await one.releases(linux.provider)).map(String).sort()).toEqual(['1.0.0', newer.version.toString()]);
+        expect((await collect(one.providers())).map(String)).toEqual([linux.provider.toString()]);
+      }
+    });
+
+    test('checksums can be discarded, archives and other versions stay', async () => {
+      await put(store, linux, bytes);
+      for (const { version } of [linux, newer]) {
+        await store.putRelease(linux.provider, version, { shasums, signature: randomBytes(10) });
+      }
+      await store.discardRelease(linux.provider, linux.version);
+      await store.discardRelease(linux.provider, linux.version);
+      expect(await store.getRelease(linux.provider, linux.version)).toBeUndefined();
+      expect((await store.releases(linux.provider)).map(String)).toEqual([newer.version.toString()]);
+      expect(await names()).toEqual([linux.filename]);
+      await store.putRelease(linux.provider, linux.version, { shasums, signature: undefined });
+      expect(await store.getRelease(linux.provider, linux.version)).toEqual({ shasums, signature: undefined });
+    });
+
     test('SHA256SUMS without a signature', async () => {
       await store.putRelease(linux.provider, version, { shasums, signature: undefined });
       expect(await store.getRelease(linux.provider, version)).toEqual({ shasums, signature: undefined });
