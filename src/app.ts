@@ -8,16 +8,20 @@ import { createHttpApplication } from './http/application.ts';
 import { Authenticator } from './http/authenticate.ts';
 import { Health } from './http/health.ts';
 import { Links, longestLife } from './http/links.ts';
+import { SealedBearers } from './http/sealed-bearers.ts';
 import { HttpServer } from './http/server.ts';
 import { certificateNames, loadTls, type TlsMaterial, type TlsSettings } from './http/tls.ts';
 import type { Logger } from './logger.ts';
+import { failureReason, Metrics } from './metrics.ts';
 import { ArchiveSources } from './mirror/archive-sources.ts';
 import { DriftReports } from './mirror/drift.ts';
+import { Inventory } from './mirror/inventory.ts';
 import { metadataKinds, privateMetadataKinds } from './mirror/metadata-kinds.ts';
 import { PackageHashes } from './mirror/package-hashes.ts';
 import { Policy } from './mirror/policy.ts';
 import { ProviderMetadata } from './mirror/provider-metadata.ts';
 import { ProviderMirror } from './mirror/provider-mirror.ts';
+import { Purge } from './mirror/purge.ts';
 import { DirectoryArchiveStore } from './store/directory-archive-store.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
 import { paths } from './store/keys.ts';
@@ -66,6 +70,7 @@ export async function createApp(
 ): Promise<App> {
   const isSealed = () => config.sealed;
   const { metadataDeadline } = config.limits;
+  const metrics = new Metrics({ hosts: config.upstreams.hosts.map(({ hostname }) => String(hostname)), version });
 
   // What rests.
   const hasher = new PackageHasher();
@@ -90,6 +95,7 @@ export async function createApp(
     proxy: config.proxy,
     extraCa: config.extraCa,
     logger,
+    onFailure: (host, error) => metrics.upstreamFailed(host, failureReason(error)),
     isSealed,
   });
   const registry = new ProviderRegistry({ http, logger });
@@ -114,16 +120,25 @@ export async function createApp(
   });
   const sources = new ArchiveSources({ metadata, registry });
   const mirror = new ProviderMirror({ policy, metadata, sources, archives, store, hashes, drift, isSealed, logger });
+  metrics.observe({
+    downloads: () => archives.downloads,
+    drift: () => drift.all.length,
+    metadataStoreFailures: () => cache.storeFailures,
+    openCircuits: () =>
+      http.circuits().flatMap(({ origin, state }) => (state === 'closed' ? [] : new URL(origin).host)),
+  });
 
   // Who may have it.
   const audit = config.log.audit === undefined ? undefined : new AuditLog({ file: config.log.audit, logger });
+  const needsLinks = config.access.anonymous === 'none' || policy.hostnames.some((host) => policy.forwards(host));
+  const linkKeys = needsLinks ? await openLinkKeys(config, logger) : undefined;
+  linkKeys?.watch();
   const authenticator = new Authenticator({
     anonymous: config.access.anonymous,
     tokens: await loadClientTokens(config.access.tokens, { logger }),
     publicUrl: config.publicUrl,
+    sealed: linkKeys && new SealedBearers({ keys: linkKeys }),
   });
-  const linkKeys = authenticator.isRequired ? await openLinkKeys(config, logger) : undefined;
-  linkKeys?.watch();
   const links = linkKeys && new Links({ keys: linkKeys, lifetimeMs: config.access.links.lifetime });
 
   // Who comes.
@@ -141,8 +156,11 @@ export async function createApp(
     mirror,
     authenticator,
     links,
+    isForwarded: (hostname) => policy.forwards(hostname),
     audit,
+    admin: { inventory: new Inventory({ store, drift }), purge: new Purge({ store, metadata, drift, logger }) },
     health,
+    metrics,
     logger,
     upstreams: policy.hostnames,
     publicUrl: config.publicUrl,

@@ -140,11 +140,9 @@ export async function loadConfig(options: { file?: string; env: Environment; cwd
  * @throws InvalidConfiguration
  */
 export function refuseUnavailable(config: Config): void {
-  const unavailable = [
-    config.upstreams.hosts.some(({ credentials }) => credentials && 'forward' in credentials) &&
-      'credentials.forward: true (passing on the tokens of clients)',
-    config.limits.disk !== undefined && 'limits.disk (a quota with eviction)',
-  ].filter((found) => found !== false);
+  const unavailable = [config.limits.disk !== undefined && 'limits.disk (a quota with eviction)'].filter(
+    (found) => found !== false,
+  );
   if (unavailable.length === 0) return;
   throw new InvalidConfiguration(`not available in this version: ${unavailable.join('; ')}`, {
     hint: 'remove it from the configuration',

@@ -374,7 +374,6 @@ it('the audit log lies where its file was named from', async () => {
 
 describe('what this version cannot do yet', () => {
   it.each([
-    [hosts('{ credentials: { forward: true } }'), 'credentials.forward: true'],
     ['limits: { disk: 500GB }', 'limits.disk'],
   ])('is read, and refused at start: %j', async (yaml, named) => {
     const config = await load(yaml);

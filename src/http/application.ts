@@ -2,6 +2,7 @@ import express from 'express';
 import type { Hostname } from '../address/hostname.ts';
 import type { Logger } from '../logger.ts';
 import { accessLog } from './access-log.ts';
+import { type AdminDeps, adminRoutes } from './admin.ts';
 import type { AuditTrail } from './audit-entry.ts';
 import type { Authenticator } from './authenticate.ts';
 import { errorHandler } from './error-handler.ts';
@@ -9,17 +10,24 @@ import { type Health, healthRoutes } from './health.ts';
 import { landingPage } from './landing-page.ts';
 import { linkDoor } from './link-door.ts';
 import type { Links } from './links.ts';
+import { type MetricsSource, metricsPage } from './metrics-page.ts';
 import { type NetworkMirrorSource, networkMirror } from './network-mirror.ts';
 import { notFound } from './not-found.ts';
 import { refuseUnsafeTargets } from './request-guards.ts';
+import type { RequestMetrics } from './request-metrics.ts';
 
 export interface HttpApplicationDeps {
   readonly mirror: NetworkMirrorSource;
   readonly authenticator: Authenticator;
   /** Where clients need a token: archives are linked to without. */
   readonly links?: Links | undefined;
+  /** Upstreams that are asked with the tokens of clients. */
+  readonly isForwarded?: (hostname: Hostname) => boolean;
   readonly audit?: AuditTrail | undefined;
+  /** Without it there are no doors for operators. */
+  readonly admin?: AdminDeps | undefined;
   readonly health: Health;
+  readonly metrics?: (MetricsSource & { readonly requests: RequestMetrics }) | undefined;
   readonly logger: Logger;
   /** The registries mirrored here, for the landing page. */
   readonly upstreams: readonly Hostname[];
@@ -54,7 +62,9 @@ export function createHttpApplication(deps: HttpApplicationDeps): express.Expres
   application.use(refuseUnsafeTargets);
   application.use('/providers', networkMirror(deps));
   if (deps.links) application.use('/get', linkDoor({ ...deps, links: deps.links }));
+  if (deps.admin) application.use('/admin', adminRoutes({ ...deps, ...deps.admin }));
   application.use(healthRoutes(deps));
+  if (deps.metrics) application.use(metricsPage({ ...deps, metrics: deps.metrics }));
   application.use(landingPage(deps));
   application.use(notFound(deps));
   application.use(errorHandler(deps));

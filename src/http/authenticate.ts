@@ -5,6 +5,10 @@ import type { ProviderPattern } from '../address/provider-pattern.ts';
 import { Forbidden, TooManyAttempts, Unauthenticated } from '../errors.ts';
 import { credentialsHost, tokenVariable } from './cli-snippets.ts';
 import { FailedAttempts } from './failed-attempts.ts';
+import type { SealedBearers } from './sealed-bearers.ts';
+
+/** Before a sealed token in the subject of a link. */
+const FORWARDED = 'forwarded:';
 
 export type Role = 'read' | 'admin';
 
@@ -27,6 +31,7 @@ export class Client {
   /** Links are made out to it: `token:NAME`, or `anonymous`. */
   readonly subject: string;
   readonly #mayRead: (provider: ProviderAddress) => boolean;
+  readonly #addresses: readonly ProviderPattern[] | undefined;
   readonly #bearer: string | undefined;
 
   constructor(options: {
@@ -40,11 +45,17 @@ export class Client {
     this.isAnonymous = options.token === undefined;
     this.subject = options.token ? `token:${options.token.name}` : 'anonymous';
     this.#mayRead = options.mayRead;
+    this.#addresses = options.token?.addresses;
     this.#bearer = options.bearer;
   }
 
   mayRead(provider: ProviderAddress): boolean {
     return this.roles.includes('read') && this.#mayRead(provider);
+  }
+
+  /** Unlike reading, this is never open to everybody: the addresses of a token always hold. */
+  mayAdminister(provider: ProviderAddress): boolean {
+    return this.roles.includes('admin') && (this.#addresses?.some((pattern) => pattern.matches(provider)) ?? true);
   }
 
   /** A token that is none of Larder's own, as it was presented. Hidden from loggers, and never to be shown. */
@@ -69,6 +80,7 @@ export class Authenticator {
   readonly #tokens: () => Promise<readonly KnownToken[]>;
   readonly #publicUrl: string | undefined;
   readonly #attempts: FailedAttempts;
+  readonly #sealed: SealedBearers | undefined;
 
   constructor(deps: {
     anonymous: 'read' | 'none';
@@ -76,16 +88,24 @@ export class Authenticator {
     tokens: () => Promise<readonly KnownToken[]>;
     publicUrl?: string | undefined;
     attempts?: FailedAttempts;
+    /** Needed where upstreams are asked with the tokens of clients. */
+    sealed?: SealedBearers | undefined;
   }) {
     this.#anonymousRoles = deps.anonymous === 'read' ? ['read'] : [];
     this.#tokens = deps.tokens;
     this.#publicUrl = deps.publicUrl;
     this.#attempts = deps.attempts ?? new FailedAttempts();
+    this.#sealed = deps.sealed;
   }
 
   /** Whether reading takes a token. */
   get isRequired(): boolean {
     return this.#anonymousRoles.length === 0;
+  }
+
+  /** Whether there is any token with this role at the moment. */
+  async hasHolderOf(role: Role): Promise<boolean> {
+    return (await this.#tokens()).some(({ roles }) => roles.includes(role));
   }
 
   /** Refuses nobody. */
@@ -98,10 +118,11 @@ export class Authenticator {
 
   /**
    * For a door that takes a role.
+   * @param hint what those should do who have no token, where that is not what clients of a mirror do
    * @throws Unauthenticated without a token that is known, TooManyAttempts when that has been tried too often
    * @throws Forbidden when the token's roles are others
    */
-  demand(client: Client, role: Role, req: IncomingMessage): void {
+  demand(client: Client, role: Role, req: IncomingMessage, hint = this.#hint()): void {
     if (client.roles.includes(role)) return;
     if (!client.isAnonymous) {
       throw new Forbidden(`the token named ${client.name} does not have the role ${role}`, {
@@ -110,14 +131,29 @@ export class Authenticator {
     }
     // Only what could be a guess counts: who presents nothing learns nothing.
     if (client.bearer !== undefined && this.#attempts.add(req.socket.remoteAddress ?? '')) {
-      throw new TooManyAttempts('too many requests with a token that is not known here', { hint: this.#hint() });
+      throw new TooManyAttempts('too many requests with a token that is not known here', { hint });
     }
-    const what = client.bearer === undefined ? 'this mirror wants a token' : 'the token is not known here';
-    throw new Unauthenticated(what, { hint: this.#hint() });
+    const what = client.bearer === undefined ? 'a token is needed here' : 'the token is not known here';
+    throw new Unauthenticated(what, { hint });
+  }
+
+  /**
+   * Whom links in an answer of a forwarding upstream are made out to: the holder of the token that it was asked with.
+   * @throws Forbidden when the token is too long for a link
+   */
+  forwardedSubject(client: Client): string {
+    if (client.bearer === undefined) return client.subject;
+    const sealed = this.#sealed?.seal(client.bearer);
+    if (sealed !== undefined) return `${FORWARDED}${sealed}`;
+    throw new Forbidden('the token is too long to be passed on', { hint: 'tokens may have up to 3000 characters' });
   }
 
   /** Whoever a link was made out to, as long as the configuration still has them. */
   async clientOf(subject: string): Promise<Client | undefined> {
+    if (subject.startsWith(FORWARDED)) {
+      const bearer = await this.#sealed?.open(subject.slice(FORWARDED.length));
+      return bearer === undefined ? undefined : this.#anonymous(bearer);
+    }
     if (subject === 'anonymous') return this.isRequired ? undefined : this.#anonymous();
     const token = (await this.#tokens()).find(({ name }) => subject === `token:${name}`);
     return token && this.#holderOf(token);

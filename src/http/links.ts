@@ -13,7 +13,7 @@ export interface LinkKeySource {
 const PURPOSE = 'larder download link 1';
 
 /** Version, expiry (base 36, milliseconds), key, subject (base64url), signature (HMAC-SHA-256, base64url). */
-const CAPABILITY = /^(1)\.([1-9a-z][0-9a-z]{0,9})\.([0-9a-z]{1,32})\.([\w-]{1,400})\.([\w-]{43})$/;
+const CAPABILITY = /^(1)\.([1-9a-z][0-9a-z]{0,9})\.([0-9a-z]{1,32})\.([\w-]{1,6000})\.([\w-]{43})$/;
 
 /** Expiries lie on a grid of this part of the lifetime: for so long the same client gets the same link, hence the same ETag. */
 const GRID = 1 / 4;

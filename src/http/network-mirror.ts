@@ -1,5 +1,6 @@
 import { type RequestHandler, type Response, Router } from 'express';
 import type { ProviderArchive } from '../address/archive.ts';
+import { Hostname } from '../address/hostname.ts';
 import { Version } from '../address/version.ts';
 import type { PackageList, ProviderMirror, VersionList } from '../mirror/provider-mirror.ts';
 import { sendArchive } from './archive-response.ts';
@@ -30,8 +31,10 @@ export function networkMirror(deps: {
   authenticator: Authenticator;
   /** Without them, links are bare file names, come what may. */
   links?: Links | undefined;
+  /** Upstreams that are asked with the client's own token: to be let in there is theirs to decide. */
+  isForwarded?: (hostname: Hostname) => boolean;
 }): Router {
-  const { mirror, authenticator, links } = deps;
+  const { mirror, authenticator, links, isForwarded = () => false } = deps;
   const router = Router({ caseSensitive: true, strict: true });
   const indexes = new RenderedBodies(indexDocument);
   const packageLists = new RenderedBodies((archives: PackageList['archives']) => versionDocument(archives, bareName));
@@ -44,22 +47,32 @@ export function networkMirror(deps: {
     const notes = notesOf(res);
     notes.client = client;
     notes.isPersonal = authenticator.isRequired;
-    authenticator.demand(client, 'read', req);
+    if (!mayBeForwarded(client, req.path, isForwarded)) authenticator.demand(client, 'read', req);
     next();
   });
 
+  /** Notes what was asked for. @throws Forbidden when it is not for this client */
+  const admit = (res: Response, asked: Asked): Client => {
+    const notes = notesOf(res);
+    notes.asked = asked;
+    const client = notes.client as Client;
+    if (client.bearer === undefined || !isForwarded(asked.provider.hostname)) demandRead(client, asked.provider);
+    else notes.isPersonal = true;
+    return client;
+  };
+
   /** With bare file names, unless this client needs links: those are made out to it. */
-  const packageListFor = (client: Client, archives: PackageList['archives']): JsonBody => {
-    if (!links || !authenticator.isRequired) return packageLists.bodyOf(archives);
-    const { subject } = client;
+  const packageListFor = (client: Client, { archives, isPrivate }: PackageList): JsonBody => {
+    if (!links || !(authenticator.isRequired || isPrivate)) return packageLists.bodyOf(archives);
+    const subject = isPrivate ? authenticator.forwardedSubject(client) : client.subject;
     const linkFor: LinkMaker = (archive) => `${TO_ROOT}${links.pathFor(archive, subject)}`;
     return linkedLists.bodyOf(archives, links.stampOf(subject), () => versionDocument(archives, linkFor));
   };
 
   const answerIndex: RequestHandler<ProviderParams> = async (req, res) => {
     const provider = parseProvider(req.params);
-    admit(res, { provider });
-    const { versions, stale } = await mirror.listVersions(provider);
+    const client = admit(res, { provider });
+    const { versions, stale } = await mirror.listVersions(provider, client);
     sendJson(req, res, indexes.bodyOf(versions), stale);
   };
 
@@ -67,16 +80,16 @@ export function networkMirror(deps: {
     const version = Version.parse(req.params.version);
     const provider = parseProvider(req.params);
     const client = admit(res, { provider, version });
-    const { archives, stale } = await mirror.listPackages(provider, version);
-    sendJson(req, res, packageListFor(client, archives), stale);
+    const list = await mirror.listPackages(provider, version, client);
+    sendJson(req, res, packageListFor(client, list), list.stale);
   };
 
   const answerArchive: RequestHandler<ProviderParams & { filename: string }> = async (req, res) => {
     const archive = parseArchive(req.params);
-    admit(res, archive);
+    const client = admit(res, archive);
     await sendArchive(req, res, {
-      describe: () => mirror.describeArchive(archive),
-      open: () => mirror.openArchive(archive),
+      describe: () => mirror.describeArchive(archive, client),
+      open: () => mirror.openArchive(archive, client),
     });
   };
 
@@ -109,11 +122,12 @@ function versionDocument(archives: PackageList['archives'], linkFor: LinkMaker):
   return { archives: Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1))) };
 }
 
-/** Notes what was asked for. @throws Forbidden when it is not for this client */
-function admit(res: Response, asked: Asked): Client {
-  const notes = notesOf(res);
-  notes.asked = asked;
-  const client = notes.client as Client;
-  demandRead(client, asked.provider);
-  return client;
+/** Whether the path, which nobody has parsed yet, is that of an upstream to which the client's token may be passed on. */
+function mayBeForwarded(client: Client, path: string, isForwarded: (hostname: Hostname) => boolean): boolean {
+  if (client.bearer === undefined) return false;
+  try {
+    return isForwarded(Hostname.parse(decodeURIComponent(path.split('/')[1] ?? '')));
+  } catch {
+    return false;
+  }
 }

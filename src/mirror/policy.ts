@@ -35,6 +35,11 @@ export class Policy {
     return [...this.#rules.values()].map((rule) => rule.upstream.hostname);
   }
 
+  /** Whether it is asked with the tokens of those who ask here. */
+  forwards(hostname: Hostname): boolean {
+    return this.#rules.get(hostname.toString())?.forward === true;
+  }
+
   /**
    * The upstream to ask about a provider, and how to ask it for this requester.
    * @throws HostNotAllowed when its hostname is not configured
