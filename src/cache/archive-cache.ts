@@ -36,6 +36,11 @@ export class ArchiveCache {
     this.#limit = pLimit(deps.concurrentDownloads);
   }
 
+  /** Downloads that are under way or wait for their turn. */
+  get downloads(): number {
+    return this.#downloads.size;
+  }
+
   /** Stored or arriving; starts nothing. @throws StorageFailed */
   async find(archive: ProviderArchive): Promise<ReadableArchive | undefined> {
     const arrival = this.#downloads.get(archive.toString())?.arrival;

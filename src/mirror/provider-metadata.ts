@@ -99,9 +99,8 @@ export class ProviderMetadata {
   }
 
   /** Forgets what everybody was told of a version and its archives. */
-  async forget(provider: ProviderAddress, version: Version, archives: readonly ProviderArchive[]): Promise<void> {
-    await this.#cache.forget(metadataKeys.providerPackages(provider, version));
-    for (const archive of archives) await this.#cache.forget(metadataKeys.packageDocument(archive));
+  forget(provider: ProviderAddress, version: Version, archives: readonly ProviderArchive[]): Promise<void> {
+    return forgetRelease(this.#cache, provider, version, archives);
   }
 
   /** Where one archive is to be had now. Its download address may be short-lived: `renew` asks for a new one. */
@@ -159,6 +158,17 @@ export class ProviderMetadata {
     if (newest.stale) throw newest.stale.reason;
     throw new NotFound(`${provider.hostname} has no version ${version} of ${provider.namespace}/${provider.type}`);
   }
+}
+
+/** Forgets what everybody was told of a version and its archives. */
+export async function forgetRelease(
+  cache: Pick<MetadataCache, 'forget'>,
+  provider: ProviderAddress,
+  version: Version,
+  archives: readonly ProviderArchive[],
+): Promise<void> {
+  await cache.forget(metadataKeys.providerPackages(provider, version));
+  for (const archive of archives) await cache.forget(metadataKeys.packageDocument(archive));
 }
 
 /** The requester's token is not Larder's to mend: that it is refused is told to the requester. */

@@ -83,6 +83,7 @@ interface Answer {
 export class HttpClient {
   readonly #userAgent: string;
   readonly #logger: Logger;
+  readonly #onFailure: (host: string, error: unknown) => void;
   readonly #isSealed: () => boolean;
   readonly #now: () => number;
   readonly #limits: HttpLimits;
@@ -98,12 +99,15 @@ export class HttpClient {
     /** PEM of NODE_EXTRA_CA_CERTS, which Node 20 forgets for upstreams with a `ca` of their own. */
     extraCa?: string | undefined;
     logger: Logger;
+    /** Told of each request that came to nothing, retries included, with the host (`HOST[:PORT]`) it was for. */
+    onFailure?: (host: string, error: unknown) => void;
     isSealed?: () => boolean;
     now?: () => number;
     limits?: Partial<HttpLimits>;
   }) {
     this.#userAgent = deps.userAgent;
     this.#logger = deps.logger;
+    this.#onFailure = deps.onFailure ?? (() => {});
     this.#isSealed = deps.isSealed ?? (() => false);
     this.#now = deps.now ?? Date.now;
     this.#limits = { ...LIMITS, ...deps.limits };
@@ -145,7 +149,11 @@ export class HttpClient {
           try {
             const opening = openingOf(answer.status, answer.headers, answer.url, from);
             this.#validators.remember(asked.url, answer.headers);
-            return { ...opening, body: translated(answer.body, answer.url, signal) };
+            const body = translated(answer.body, answer.url, signal);
+            body.once('error', (error) => {
+              if (!signal.aborted) this.#onFailure(answer.url.host, error);
+            });
+            return { ...opening, body };
           } catch (error) {
             discard(answer.body);
             throw error;
@@ -232,7 +240,10 @@ export class HttpClient {
             if (await pause(wait, signal)) continue;
           }
           const hadAChance = !signal.aborted || this.#now() - startedAt >= FAIR_CHANCE_MS;
-          if (hadAChance && !exchange.optional) passage.failed(error);
+          if (hadAChance && !exchange.optional) {
+            passage.failed(error);
+            this.#onFailure(url.host, error);
+          }
           throw error;
         }
       }

@@ -1,0 +1,130 @@
+import { Counter, Histogram, type Registry } from 'prom-client';
+
+/** What paths begin with, or are. Whatever matches none of it is `other`. */
+const DOORS: readonly (readonly [door: string, prefixes: readonly string[], paths: readonly string[]])[] = [
+  ['providers', ['/providers/'], []],
+  ['get', ['/get/'], []],
+  ['admin', ['/admin/'], []],
+  ['health', [], ['/healthz', '/readyz', '/metrics']],
+  ['page', [], ['/', '/style.css', '/ca.pem']],
+];
+const OTHER = 'other';
+
+/** Seconds. Clients give up on lists after 10 s; archives take as long as they take. */
+const BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 8, 10, 30, 120];
+
+/** By the outcome of the answer. */
+const AUTH_FAILURES: Readonly<Record<string, string>> = {
+  UNAUTHENTICATED: 'unauthenticated',
+  TOO_MANY_ATTEMPTS: 'too_many_attempts',
+  FORBIDDEN: 'forbidden',
+  LINK_EXPIRED: 'link_expired',
+  LINK_NOT_VALID: 'link_not_valid',
+};
+
+/** Outcomes are words of our own, a few dozen at most; beyond this, something is wrong with that. */
+const MAX_OUTCOMES = 64;
+
+/** A request whose answer is over. */
+export interface FinishedRequest {
+  /** Of the request target, without its query. */
+  readonly path: string;
+  /** `undefined` when there was no answer. */
+  readonly status: number | undefined;
+  readonly outcome: string | undefined;
+  /** What went over the connection. */
+  readonly bytes: number;
+  readonly seconds: number;
+}
+
+interface DoorMetrics {
+  readonly outcomes: Map<string, { inc(): void }>;
+  readonly bytes: { inc(value: number): void };
+  readonly seconds: { observe(value: number): void };
+}
+
+/** Counts requests. Labels are resolved once each: what is left for a request to do is to add numbers. */
+export class RequestMetrics {
+  readonly #requests: Counter<'door' | 'outcome'>;
+  readonly #doors: ReadonlyMap<string, DoorMetrics>;
+  readonly #authFailures: ReadonlyMap<string, { inc(): void }>;
+  readonly #stale: Counter;
+
+  /** @param registry where nobody else has registered the same */
+  constructor(registry: Registry) {
+    const registers = [registry];
+    this.#requests = new Counter({
+      name: 'larder_requests_total',
+      help: 'Requests whose answer is over, by door and by what became of them.',
+      labelNames: ['door', 'outcome'],
+      registers,
+    });
+    const bytes = new Counter({
+      name: 'larder_response_bytes_total',
+      help: 'Bytes sent, headers included, by door.',
+      labelNames: ['door'],
+      registers,
+    });
+    const seconds = new Histogram({
+      name: 'larder_request_seconds',
+      help: 'From the beginning of a request to the end of its answer, by door.',
+      labelNames: ['door'],
+      buckets: BUCKETS,
+      registers,
+    });
+    const authFailures = new Counter({
+      name: 'larder_auth_failures_total',
+      help: 'Requests refused because of their token or link, by kind.',
+      labelNames: ['kind'],
+      registers,
+    });
+    this.#stale = new Counter({
+      name: 'larder_stale_answers_total',
+      help: 'Answers that upstream could not confirm.',
+      registers,
+    });
+    this.#doors = new Map(
+      [...DOORS.map(([door]) => door), OTHER].map((door) => [
+        door,
+        { outcomes: new Map(), bytes: bytes.labels(door), seconds: seconds.labels(door) },
+      ]),
+    );
+    this.#authFailures = new Map(
+      Object.entries(AUTH_FAILURES).map(([code, kind]) => [code, authFailures.labels(kind)]),
+    );
+    // So that they are there before the first of them.
+    for (const kind of Object.values(AUTH_FAILURES)) authFailures.inc({ kind }, 0);
+  }
+
+  count({ path, status, outcome = plainOutcome(status), bytes, seconds }: FinishedRequest): void {
+    const door = doorOf(path);
+    const metrics = this.#doors.get(door);
+    if (!metrics) return;
+    this.#outcome(door, metrics, outcome).inc();
+    metrics.bytes.inc(bytes);
+    metrics.seconds.observe(seconds);
+    if (outcome === 'stale') this.#stale.inc();
+    this.#authFailures.get(outcome)?.inc();
+  }
+
+  #outcome(door: string, { outcomes }: DoorMetrics, outcome: string): { inc(): void } {
+    const known = outcomes.get(outcome);
+    if (known) return known;
+    const made = this.#requests.labels(door, outcomes.size < MAX_OUTCOMES ? outcome.toLowerCase() : OTHER);
+    if (outcomes.size < MAX_OUTCOMES) outcomes.set(outcome, made);
+    return made;
+  }
+}
+
+function doorOf(path: string): string {
+  for (const [door, prefixes, paths] of DOORS) {
+    if (prefixes.some((prefix) => path.startsWith(prefix)) || paths.includes(path)) return door;
+  }
+  return OTHER;
+}
+
+function plainOutcome(status: number | undefined): string {
+  if (status === undefined) return 'aborted';
+  if (status === 304) return 'not-modified';
+  return status < 400 ? 'ok' : 'error';
+}
