@@ -373,9 +373,7 @@ it('the audit log lies where its file was named from', async () => {
 });
 
 describe('what this version cannot do yet', () => {
-  it.each([
-    ['limits: { disk: 500GB }', 'limits.disk'],
-  ])('is read, and refused at start: %j', async (yaml, named) => {
+  it.each([['limits: { disk: 500GB }', 'limits.disk']])('is read, and refused at start: %j', async (yaml, named) => {
     const config = await load(yaml);
     expect(() => refuseUnavailable(config)).toThrow(`not available in this version: ${named}`);
   });
