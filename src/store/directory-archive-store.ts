@@ -195,9 +195,12 @@ export class DirectoryArchiveStore implements ArchiveStore {
       else if (file && isOurs(record)) await this.#discardDamaged(archive, record, file);
       else if (file && this.#isCandidate(archive, record, file)) candidates.push(archive);
     };
-    await Promise.all((await archiveFiles(this.#directory, provider)).map(look));
-    if (candidates.length === 0) return { list, isFinal: true };
-    return { list: [...list, ...(await this.#adoptSome(candidates))], isFinal: false };
+    const files = await archiveFiles(this.#directory, provider);
+    await Promise.all(files.map(look));
+    // What was passed over may be whole later, or named by a document, without the directory's showing it.
+    const isFinal = list.length === files.length;
+    if (candidates.length > 0) list.push(...(await this.#adoptSome(candidates)));
+    return { list, isFinal };
   }
 
   async #look(archive: ProviderArchive): Promise<Stats | undefined> {

@@ -32,7 +32,7 @@ export class RememberedLists {
    * changes shows at once, what others do a moment later.
    *
    * @param look at the directory; `undefined` when it is not there
-   * @param make resolves to the list, and whether it will do for later
+   * @param make resolves to the list, and whether nothing but a change of the directory itself will change it
    */
   async read(
     directory: string,

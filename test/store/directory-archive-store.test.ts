@@ -248,6 +248,28 @@ describe('archives that others put in place', () => {
     expect(await store.find(linux)).toMatchObject({ sha256: sha256Hex(zip) });
   });
 
+  test('are in the list once they are whole, though the directory does not change any more', async () => {
+    const home = dirname(pathOf(linux));
+    await place(linux, zip.subarray(0, 50), new Date());
+    await placeDocument(linux, { hashes: [`zh:${sha256Hex(zip)}`], url: linux.filename, size: zip.length });
+    await utimes(home, LONG_AGO, LONG_AGO);
+    const store = await openStore();
+    expect(await store.list(linux.provider)).toEqual([]);
+    await place(linux, zip);
+    expect((await stat(home)).mtimeMs).toBe(LONG_AGO.getTime());
+    expect(await store.list(linux.provider)).toHaveLength(1);
+  });
+
+  test('are in the list once a document names them, though the directory does not change any more', async () => {
+    await place(linux, zip);
+    await placeDocument(linux, {});
+    await utimes(dirname(pathOf(linux)), LONG_AGO, LONG_AGO);
+    const store = await openStore();
+    expect(await store.list(linux.provider)).toEqual([]);
+    await placeDocument(linux, { hashes: [`zh:${sha256Hex(zip)}`], url: linux.filename });
+    expect(await store.list(linux.provider)).toHaveLength(1);
+  });
+
   test('are not read again until they change', async () => {
     await place(linux, Buffer.from('no zip'));
     await placeDocument(linux, { hashes: [h1], url: linux.filename });
