@@ -48,7 +48,7 @@ export class IncomingFile implements IncomingArchive {
       return reader(this.#handle, () => this.#release());
     }
     const handle = await ofStorage('opening an archive', open(this.#path, 'r'));
-    return reader(handle, () => handle.close());
+    return reader(handle, () => handle.close().catch(() => {}));
   }
 
   async commit(sha256: Sha256): Promise<StoredArchive> {
