@@ -7,6 +7,7 @@ import type { MetadataKind } from '../cache/metadata-cache.ts';
 import type { PackageDocument, ProviderVersions } from '../upstream/registry-answers.ts';
 import type { Services } from '../upstream/service-discovery.ts';
 import type { Release } from './release.ts';
+import { statementFile, storedStatement } from './release-statement.ts';
 
 /** Configured life spans of metadata, in milliseconds. */
 export interface FreshnessSettings {
@@ -108,13 +109,14 @@ const storedRelease = z.object({
   ),
   shasums: z.string().nullable(),
   shasumsSignature: z.string().nullable(),
+  statement: storedStatement,
   signature: z.enum(['signed', 'unsigned', 'unchecked']),
   complete: z.boolean(),
 });
 
 const release: Codec<Release> = {
   decode: (stored) => {
-    const { packages, shasums, shasumsSignature, signature, complete } = storedRelease.parse(stored);
+    const { packages, shasums, shasumsSignature, statement, signature, complete } = storedRelease.parse(stored);
     return {
       packages: new Map(
         packages.map((entry) => [
@@ -134,12 +136,14 @@ const release: Codec<Release> = {
           : {
               shasums: Buffer.from(shasums, 'base64'),
               signature: shasumsSignature === null ? undefined : Buffer.from(shasumsSignature, 'base64'),
+              statement: statementFile(statement),
             },
+      statement,
       signature,
       complete,
     };
   },
-  encode: ({ packages, files, signature, complete }) => ({
+  encode: ({ packages, files, statement, signature, complete }) => ({
     packages: [...packages.values()].map(({ platform, sha256, h1, size, drifted }) => ({
       platform: platform.toString(),
       sha256,
@@ -149,6 +153,7 @@ const release: Codec<Release> = {
     })),
     shasums: files?.shasums.toString('base64') ?? null,
     shasumsSignature: files?.signature?.toString('base64') ?? null,
+    statement,
     signature,
     complete,
   }),
@@ -162,7 +167,7 @@ const storedDocument = z.object({
   shasumsUrl: z.url().nullable(),
   signatureUrl: z.url().nullable(),
   signingKeys: z.array(z.string()),
-  protocols: z.array(z.string()),
+  statement: storedStatement,
   packages: z.record(z.string(), z.object({ hashes: z.array(z.string()), size: z.number() })),
 });
 

@@ -8,11 +8,12 @@ import { hasCode, NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore } from '../store/archive-store.ts';
 import type { ProviderRegistry } from '../upstream/provider-registry.ts';
-import type { PackageDocument, ReleaseChecksums } from '../upstream/registry-answers.ts';
+import type { PackageDocument, ReleaseChecksums, ReleaseStatement } from '../upstream/registry-answers.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { DriftReports } from './drift.ts';
 import { type FirstChecksums, firstChecksums } from './first-checksums.ts';
 import type { Release, ReleasePackage } from './release.ts';
+import { parseStatementFile, statementFile } from './release-statement.ts';
 
 /** Documents asked for at a time, when a release's platforms cannot be told from SHA256SUMS. */
 const CONCURRENT_DOCUMENTS = 4;
@@ -66,7 +67,7 @@ export class ReleaseReader {
     for (const note of checksums.verdict.notes) {
       this.#logger.warn('the signature is good, with a reservation', { release: `${provider} ${version}`, note });
     }
-    const first = await this.#firstChecksums(provider, version, checksums);
+    const first = await this.#firstChecksums(provider, version, checksums, document.statement);
     const listed = platforms.length > 0 ? platforms : platformsNamedIn(checksums, document);
 
     const packages = new Map<string, ReleasePackage>();
@@ -85,6 +86,7 @@ export class ReleaseReader {
     return {
       packages,
       files: first?.files,
+      statement: (first?.files.statement && parseStatementFile(first.files.statement)) ?? document.statement,
       signature: checksums.verdict.state,
       complete: listed.every((platform) => packages.has(platform.toString())),
     };
@@ -95,15 +97,16 @@ export class ReleaseReader {
     provider: ProviderAddress,
     version: Version,
     checksums: ReleaseChecksums,
+    statement: ReleaseStatement,
   ): Promise<FirstChecksums | undefined> {
     if (checksums.shasums.length === 0) return undefined;
     try {
-      return await firstChecksums(this.#store, provider, version, checksums);
+      return await firstChecksums(this.#store, provider, version, checksums, statement);
     } catch (error) {
       if (!hasCode(error, 'STORAGE_FAILED')) throw error;
       this.#logger.warn('SHA256SUMS could not be kept', { release: `${provider} ${version}`, error });
       const { shasums, signature } = checksums;
-      return { files: { shasums, signature }, contradicted: new Map() };
+      return { files: { shasums, signature, statement: statementFile(statement) }, contradicted: new Map() };
     }
   }
 

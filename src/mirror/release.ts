@@ -1,7 +1,7 @@
 import type { Hash, Sha256 } from '../address/hash.ts';
 import type { Platform } from '../address/platform.ts';
 import type { ReleaseFiles } from '../store/archive-store.ts';
-import type { SignatureVerdict } from '../upstream/registry-answers.ts';
+import type { ReleaseStatement, SignatureVerdict } from '../upstream/registry-answers.ts';
 
 /** What upstream's metadata tells of one platform's archive, without the archive. */
 export interface ReleasePackage {
@@ -22,6 +22,8 @@ export interface Release {
   readonly packages: ReadonlyMap<string, ReleasePackage>;
   /** `undefined` when upstream has no SHA256SUMS and its policy does not ask for one. */
   readonly files: ReleaseFiles | undefined;
+  /** Of the same moment as `files`. */
+  readonly statement: ReleaseStatement;
   readonly signature: SignatureVerdict['state'];
   /** Whether every platform that the versions list names is in `packages`; an incomplete release is asked about again soon. */
   readonly complete: boolean;

@@ -26,6 +26,8 @@ export interface StoredArchive {
 export interface ReleaseFiles {
   readonly shasums: Buffer;
   readonly signature: Buffer | undefined;
+  /** What upstream says of the version besides: keys, protocols, hashes of all platforms. JSON. */
+  readonly statement?: Buffer | undefined;
 }
 
 /**
@@ -58,12 +60,12 @@ export interface ArchiveStore {
    * nothing is known is left alone. `undefined` when there is nothing to take over, which costs one look.
    */
   adopt(archive: ProviderArchive, expected?: { readonly sha256: Sha256 }): Promise<StoredArchive | undefined>;
-  /** Keeps SHA256SUMS and signature beside the version's archives. */
+  /** Keeps them beside the version's archives. */
   putRelease(provider: ProviderAddress, version: Version, files: ReleaseFiles): Promise<void>;
   getRelease(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined>;
   /** Versions of which SHA256SUMS is kept, with or without archives, in no particular order. */
   releases(provider: ProviderAddress): Promise<readonly Version[]>;
-  /** Removes SHA256SUMS and signature; the archives stay. Absent is fine. */
+  /** Removes SHA256SUMS and what goes with it; the archives stay. Absent is fine. */
   discardRelease(provider: ProviderAddress, version: Version): Promise<void>;
   /** Remembers the computed package hash of a stored archive. */
   putPackageHash(archive: ProviderArchive, h1: Hash): Promise<void>;

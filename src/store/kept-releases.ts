@@ -7,7 +7,7 @@ import { paths } from './keys.ts';
 import type { PartialFiles } from './partial-files.ts';
 import { ifPresent, ofStorage } from './storage-errors.ts';
 
-/** SHA256SUMS and signatures, as files beside the archives of their versions. */
+/** SHA256SUMS, signatures and statements, as files beside the archives of their versions. */
 export class KeptReleases {
   readonly #directory: string;
   readonly #partials: PartialFiles;
@@ -28,16 +28,20 @@ export class KeptReleases {
     if (files.signature && !known?.signature?.equals(files.signature)) {
       await this.#partials.write(join(this.#directory, paths.signature(provider, version)), files.signature);
     }
+    if (files.statement && !known?.statement?.equals(files.statement)) {
+      await this.#partials.write(join(this.#directory, paths.statement(provider, version)), files.statement);
+    }
   }
 
   /** @throws StorageFailed */
   async get(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined> {
     const read = (path: string) => ifPresent('reading checksums', readFile(join(this.#directory, path)));
-    const [shasums, signature] = await Promise.all([
+    const [shasums, signature, statement] = await Promise.all([
       read(paths.shasums(provider, version)),
       read(paths.signature(provider, version)),
+      read(paths.statement(provider, version)),
     ]);
-    return shasums && { shasums, signature };
+    return shasums && { shasums, signature, statement };
   }
 
   /** Versions whose SHA256SUMS is kept, in no particular order. @throws StorageFailed */
@@ -53,8 +57,8 @@ export class KeptReleases {
 
   /** @throws StorageFailed */
   async discard(provider: ProviderAddress, version: Version): Promise<void> {
-    // The signature first: alone it is of no meaning, and whatever is left of an interruption is discarded again.
-    for (const path of [paths.signature(provider, version), paths.shasums(provider, version)]) {
+    // SHA256SUMS last: the others alone are of no meaning, and whatever is left of an interruption is discarded again.
+    for (const path of [paths.signature, paths.statement, paths.shasums].map((of) => of(provider, version))) {
       await ofStorage('removing checksums', rm(join(this.#directory, path), { force: true }));
     }
   }

@@ -47,6 +47,7 @@ export const redisKeys = {
  *                                       terraform-provider-TYPE_VERSION_OS_ARCH.zip
  *                                       terraform-provider-TYPE_VERSION_SHA256SUMS
  *                                       terraform-provider-TYPE_VERSION_SHA256SUMS.sig
+ *                                       terraform-provider-TYPE_VERSION_release.json
  *
  * HOSTNAME is the display form with its `:PORT`, as the clients look for it. No version can be called `index`, and
  * neither versions nor platforms hold an underscore, so the names within one directory are all different.
@@ -72,4 +73,7 @@ export const paths = {
   shasums: (provider: ProviderAddress, version: Version): string =>
     `${paths.provider(provider)}/terraform-provider-${provider.type}_${version}_SHA256SUMS`,
   signature: (provider: ProviderAddress, version: Version): string => `${paths.shasums(provider, version)}.sig`,
+  /** What else upstream says of a version. */
+  statement: (provider: ProviderAddress, version: Version): string =>
+    `${paths.provider(provider)}/terraform-provider-${provider.type}_${version}_release.json`,
 };

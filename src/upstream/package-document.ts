@@ -4,7 +4,7 @@ import { UpstreamInvalid } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { FetchedBody } from './http-client.ts';
 import { isObject, parseJsonObject, stringsOf } from './json-answer.ts';
-import type { PackageDocument } from './registry-answers.ts';
+import type { PackageDocument, ReleaseStatement } from './registry-answers.ts';
 
 type Packages = PackageDocument['packages'];
 
@@ -36,13 +36,15 @@ export function parsePackageDocument(answer: FetchedBody, asked: AskedPackage, l
   if (!downloadUrl) throw invalid('gives no usable download_url');
 
   const packages = parsePackages(document['packages'], asked.platform, sha256);
-  if (typeof packages === 'string') {
+  const isUsable = typeof packages !== 'string';
+  if (!isUsable) {
     logger.warn('the hashes that upstream gives for all platforms are left out', {
       host: url.host,
       subject,
       why: packages,
     });
   }
+  const keys = parseSigningKeys(document['signing_keys']);
   return {
     platform: asked.platform,
     filename: lastSegment(document['filename']) ?? lastSegment(downloadUrl.href) ?? asked.canonicalFilename,
@@ -50,9 +52,13 @@ export function parsePackageDocument(answer: FetchedBody, asked: AskedPackage, l
     sha256,
     shasumsUrl: absoluteUrl(document['shasums_url'], url),
     signatureUrl: absoluteUrl(document['shasums_signature_url'], url),
-    signingKeys: parseSigningKeys(document['signing_keys']),
-    protocols: parseProtocols(document['protocols']),
-    packages: typeof packages === 'string' ? new Map() : packages,
+    signingKeys: keys.gpg_public_keys.map((key) => String(key['ascii_armor'])),
+    statement: {
+      signing_keys: keys,
+      protocols: parseProtocols(document['protocols']),
+      ...(isUsable && packages.size > 0 && { packages: document['packages'] as Record<string, unknown> }),
+    },
+    packages: isUsable ? packages : new Map(),
   };
 }
 
@@ -93,11 +99,12 @@ function decoded(path: string): string {
   }
 }
 
-/** Absent, null, empty and holes in the list all occur: then there are no keys. */
-function parseSigningKeys(value: unknown): string[] {
-  const keys = isObject(value) ? value['gpg_public_keys'] : undefined;
-  if (!Array.isArray(keys)) return [];
-  return stringsOf(keys.map((key) => (isObject(key) ? key['ascii_armor'] : undefined))).filter((key) => key.trim());
+/** Absent, null, empty and holes in the list all occur: then there are no keys. What else is said of a key stays. */
+function parseSigningKeys(value: unknown): ReleaseStatement['signing_keys'] {
+  const given = isObject(value) ? value : {};
+  const listed = given['gpg_public_keys'];
+  const keys = Array.isArray(listed) ? listed.filter(isObject) : [];
+  return { ...given, gpg_public_keys: keys.filter((key) => stringsOf([key['ascii_armor']]).some((key) => key.trim())) };
 }
 
 /** Hashes and sizes of every platform, or why they are not to be believed: they must agree with the rest. */

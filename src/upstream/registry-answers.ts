@@ -19,6 +19,18 @@ export interface ProviderVersions {
   readonly warnings: readonly string[];
 }
 
+/**
+ * What every package document of one version says alike, as upstream gave it: for handing on, so that clients can verify
+ * for themselves. JSON-compatible.
+ */
+export interface ReleaseStatement {
+  /** With all that upstream says of each key. There are no holes among them: clients crash on those. */
+  readonly signing_keys: { readonly gpg_public_keys: readonly Readonly<Record<string, unknown>>[] };
+  readonly protocols: readonly string[];
+  /** OpenTofu's `packages`, by platform; absent when upstream gives none or they contradict themselves. */
+  readonly packages?: Readonly<Record<string, unknown>> | undefined;
+}
+
 /** Answer to `GET …/VERSION/download/OS/ARCH` ("find a provider package"), its URLs made absolute. */
 export interface PackageDocument {
   readonly platform: Platform;
@@ -30,7 +42,7 @@ export interface PackageDocument {
   readonly signatureUrl: URL | undefined;
   /** ASCII-armored public keys. */
   readonly signingKeys: readonly string[];
-  readonly protocols: readonly string[];
+  readonly statement: ReleaseStatement;
   /** OpenTofu's `packages`: hashes and sizes of every platform; empty when upstream gives none or they contradict themselves. */
   readonly packages: ReadonlyMap<string, { readonly hashes: readonly Hash[]; readonly size: number }>;
 }

@@ -242,11 +242,14 @@ export function testArchiveStore(open: () => Promise<ArchiveStoreFixture>): void
     const version = Version.parse('1.0.0');
     const shasums = Buffer.from(`${sha256Hex(bytes)}  ${linux.filename}\n`);
 
-    test('SHA256SUMS and signature, byte for byte, also before the first archive', async () => {
+    test('SHA256SUMS, signature and statement, byte for byte, also before the first archive', async () => {
       const signature = randomBytes(566);
       await store.putRelease(linux.provider, version, { shasums, signature });
       await store.putRelease(linux.provider, version, { shasums, signature });
       expect(await store.getRelease(linux.provider, version)).toEqual({ shasums, signature });
+      const statement = randomBytes(20);
+      await store.putRelease(linux.provider, version, { shasums, signature, statement });
+      expect(await store.getRelease(linux.provider, version)).toEqual({ shasums, signature, statement });
       expect(await store.getRelease(linux.provider, newer.version)).toBeUndefined();
       expect(await store.list(linux.provider)).toEqual([]);
     });
@@ -265,7 +268,8 @@ export function testArchiveStore(open: () => Promise<ArchiveStoreFixture>): void
     test('checksums can be discarded, archives and other versions stay', async () => {
       await put(store, linux, bytes);
       for (const { version } of [linux, newer]) {
-        await store.putRelease(linux.provider, version, { shasums, signature: randomBytes(10) });
+        const [signature, statement] = [randomBytes(10), randomBytes(10)];
+        await store.putRelease(linux.provider, version, { shasums, signature, statement });
       }
       await store.discardRelease(linux.provider, linux.version);
       await store.discardRelease(linux.provider, linux.version);

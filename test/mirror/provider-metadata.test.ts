@@ -97,7 +97,7 @@ class Registry
       shasumsUrl: new URL(`https://files.example.com/${found.version}/SHA256SUMS`),
       signatureUrl: undefined,
       signingKeys: [],
-      protocols: ['5.0'],
+      statement: { signing_keys: { gpg_public_keys: [] }, protocols: ['5.0'] },
       packages: found.packages ?? new Map(),
     } satisfies PackageDocument;
   }

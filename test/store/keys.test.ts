@@ -102,6 +102,7 @@ function spelled(archive: ProviderArchive): { keys: [identity: string, key: stri
       [`archive ${archive}`, paths.archive(archive)],
       [`shasums ${address} ${version}`, paths.shasums(address, version)],
       [`signature ${address} ${version}`, paths.signature(address, version)],
+      [`statement ${address} ${version}`, paths.statement(address, version)],
     ],
   };
 }
@@ -133,6 +134,8 @@ describe('paths', () => {
     const sums = `${directory}/terraform-provider-random_3.6.0-RC1+build.5_SHA256SUMS`;
     expect(paths.shasums(archive.provider, archive.version)).toBe(sums);
     expect(paths.signature(archive.provider, archive.version)).toBe(`${sums}.sig`);
+    const statement = `${directory}/terraform-provider-random_3.6.0-RC1+build.5_release.json`;
+    expect(paths.statement(archive.provider, archive.version)).toBe(statement);
   });
 
   it('spell internationalised hostnames for people, as the clients do', () => {
@@ -176,7 +179,7 @@ describe('keys and paths', () => {
     const sha256 = parseSha256('a'.repeat(64));
     const { keys, files } = spelled(archive);
     const places = [...keys, ...files].map(([, place]) => place).concat(metadataKeys.packageHash(sha256));
-    expect(new Set(places).size).toBe(11);
+    expect(new Set(places).size).toBe(12);
     expect(metadataKeys.packageHash(sha256)).toBe(`v1:h1:${'a'.repeat(64)}`);
   });
 

@@ -232,12 +232,14 @@ describe('finding a package', () => {
     [{ gpg_public_keys: [null, {}, { ascii_armor: null }, { ascii_armor: ' ' }] }],
     ['x'],
   ])('R37: signing keys given as %j are none', async (signing_keys) => {
-    expect((await found({ signing_keys })).signingKeys).toEqual([]);
+    const { signingKeys, statement } = await found({ signing_keys });
+    expect(signingKeys).toEqual([]);
+    expect(statement.signing_keys.gpg_public_keys).toEqual([]);
   });
 
   test('R76: garbage among the protocols is ignored', async () => {
-    expect((await found({ protocols: ['1; mode=block', '5.0', null] })).protocols).toEqual(['5.0']);
-    expect((await found({ protocols: 'x' })).protocols).toEqual([]);
+    expect((await found({ protocols: ['1; mode=block', '5.0', null] })).statement.protocols).toEqual(['5.0']);
+    expect((await found({ protocols: 'x' })).statement.protocols).toEqual([]);
   });
 
   test('upper-case checksums are read', async () => {
