@@ -2,21 +2,29 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { addHash } from './cli/hash.ts';
+import { addLs } from './cli/ls.ts';
+import { addPurge } from './cli/purge.ts';
 import { addRotateLinks } from './cli/rotate-links.ts';
 import { addServe } from './cli/serve.ts';
 import { addVerify } from './cli/verify.ts';
-import { hasCode } from './errors.ts';
+import { hasCode, type LarderError } from './errors.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string;
 };
 
+const MENDABLE = ['INVALID_CONFIGURATION', 'STORAGE_FAILED', 'INVALID_ADDRESS', 'COMMAND_FAILED'];
+
 const program = new Command('larder')
   .description('A caching pull-through mirror for OpenTofu and Terraform.')
   .version(version)
+  // `ls --version 1.0.0` is about what is stored.
+  .enablePositionalOptions()
   .showHelpAfterError();
 addServe(program, version);
 addVerify(program);
+addLs(program);
+addPurge(program);
 addHash(program);
 addRotateLinks(program);
 
@@ -24,7 +32,8 @@ try {
   await program.parseAsync();
 } catch (error) {
   // What people can mend is said in one line; anything else is a fault of ours and shows where.
-  const mendable = hasCode(error, 'INVALID_CONFIGURATION') || hasCode(error, 'STORAGE_FAILED');
-  console.error(mendable ? `larder: ${error.message}${error.hint ? `\n${error.hint}` : ''}` : error);
-  process.exitCode = 1;
+  const mendable = MENDABLE.find((code) => hasCode(error, code)) ? (error as LarderError) : undefined;
+  console.error(mendable ? `larder: ${mendable.message}${mendable.hint ? `\n${mendable.hint}` : ''}` : error);
+  // At once: what a start that failed has opened already (a Redis that is tried for ever) would keep the process alive.
+  process.exit(1);
 }
