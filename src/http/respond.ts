@@ -93,11 +93,14 @@ export class RenderedVariants<T extends object> {
 }
 
 /**
- * Answers GET and HEAD with a JSON document. It may be kept by caches on the way but must be asked after each time:
- * `If-None-Match` makes that cheap. The media type is the one the clients insist on (anything else is fatal to them).
+ * Answers GET and HEAD with a JSON document. It may be kept by caches (by those on the way only what is not personal), but
+ * must be asked after each time: `If-None-Match` makes that cheap. The media type is the one the clients insist on (anything else is fatal to them).
  */
 export function sendJson(req: IncomingMessage, res: Response, { bytes, etag }: JsonBody, stale?: Staleness): void {
-  const headers: Record<string, string | number> = { ETag: etag, 'Cache-Control': 'no-cache' };
+  const headers: Record<string, string | number> = {
+    ETag: etag,
+    'Cache-Control': notesOf(res).isPersonal ? 'private, no-cache' : 'no-cache',
+  };
   if (stale) {
     headers['Age'] = Math.max(0, Math.round(stale.ageSeconds));
     headers['Warning'] = '110 - "Response is Stale"';

@@ -117,10 +117,12 @@ test('where anybody may read, tokens of other hosts and of Larder alike do no ha
   }
 });
 
-test('with a token needed, caches on the way may not give archives to others', async () => {
+test('with a token needed, caches on the way may not give archives or lists to others', async () => {
   const { ask } = await open();
-  const answer = await ask(`GET ${ZIP_PATH}`, bearer('s3cret.ci'));
-  expect(answer.headers['cache-control']).toBe('private, max-age=31536000, immutable');
+  const archive = await ask(`GET ${ZIP_PATH}`, bearer('s3cret.ci'));
+  expect(archive.headers['cache-control']).toBe('private, max-age=31536000, immutable');
+  const list = await ask(`GET ${WIDGET_PATH}/1.0.0.json`, bearer('s3cret.ci'));
+  expect(list.headers['cache-control']).toBe('private, no-cache');
 });
 
 test.each([
