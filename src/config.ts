@@ -27,9 +27,9 @@ export interface UpstreamConfig {
   readonly clientCertificate: { readonly cert: string; readonly key: string } | undefined;
   readonly privateNetwork: boolean;
   readonly signatures: 'require' | 'verify' | 'ignore';
-  /** `NAMESPACE/TYPE`, either may be `*`. Empty: everything. */
-  readonly include: readonly string[];
-  readonly exclude: readonly string[];
+  /** Of whatever host. Empty: everything. */
+  readonly include: readonly ProviderPattern[];
+  readonly exclude: readonly ProviderPattern[];
 }
 
 /** The `sha256` of a token (lower-case hex) is enough to recognise it. */

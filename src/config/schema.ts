@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { Hostname } from '../address/hostname.ts';
-import { ProviderAddress } from '../address/provider.ts';
 import { ProviderPattern } from '../address/provider-pattern.ts';
 import type { KeyPath } from './layers.ts';
 import { suggestion } from './problems.ts';
@@ -45,13 +44,10 @@ const flag = z.preprocess((given) => (given === 'true' ? true : given === 'false
 
 const secret = z.string().regex(SECRET, 'must not be empty, nor hold spaces, line breaks or non-ASCII letters');
 
-const pattern = parsed((given) => {
-  const [namespace = '', type = '', ...rest] = given.split('/');
-  if (rest.length > 0) return undefined;
-  const filled = (part: string) => (part === '*' ? 'any' : part);
-  const address = new ProviderAddress(Hostname.parse('localhost'), filled(namespace), filled(type));
-  return `${namespace === '*' ? '*' : address.namespace}/${type === '*' ? '*' : address.type}`;
-}, 'must be NAMESPACE/TYPE, with * for a whole part, such as "platform/*"');
+const pattern = parsed(
+  (given) => ProviderPattern.parse(`*/${given}`),
+  'must be NAMESPACE/TYPE, with * for a whole part, such as "platform/*"',
+);
 
 const redisUrl = parsed(
   (given) => (/^rediss?:$/.test(new URL(given).protocol) && new URL(given).host ? given : undefined),

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Hostname } from '../address/hostname.ts';
 import type { ProviderAddress } from '../address/provider.ts';
+import type { ProviderPattern } from '../address/provider-pattern.ts';
 import { AddressExcluded, HostNotAllowed } from '../errors.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 
@@ -15,10 +16,10 @@ export const NOBODY: Requester = { bearer: undefined };
 /** One upstream and which of its addresses may be mirrored. */
 export interface UpstreamRule {
   readonly upstream: Upstream;
-  /** `NAMESPACE/TYPE` patterns, `*` for any whole segment. Empty: everything. */
-  readonly include: readonly string[];
+  /** Empty: everything. */
+  readonly include: readonly ProviderPattern[];
   /** Wins over `include`. */
-  readonly exclude: readonly string[];
+  readonly exclude: readonly ProviderPattern[];
   /** It is asked with the token of whoever asks here, never with one of ours. */
   readonly forward?: boolean;
 }
@@ -61,15 +62,10 @@ export class Policy {
         hint: `the operator can add it to upstreams.hosts; mirrored are: ${this.hostnames.join(', ')}`,
       });
     }
-    const included = rule.include.length === 0 || rule.include.some((pattern) => matches(pattern, provider));
-    if (!included || rule.exclude.some((pattern) => matches(pattern, provider))) return undefined;
+    const isIncluded = rule.include.length === 0 || rule.include.some((pattern) => pattern.matches(provider));
+    if (!isIncluded || rule.exclude.some((pattern) => pattern.matches(provider))) return undefined;
     return rule.forward ? onBehalfOf(requester, rule.upstream) : rule.upstream;
   }
-}
-
-function matches(pattern: string, provider: ProviderAddress): boolean {
-  const [namespace, type] = pattern.toLowerCase().split('/');
-  return (namespace === '*' || namespace === provider.namespace) && (type === '*' || type === provider.type);
 }
 
 /** What is cached of it then is this requester's alone. The token itself is in no key. */
