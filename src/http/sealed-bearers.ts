@@ -1,10 +1,12 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto';
+import type { LinkKey } from '../store/link-key-ring.ts';
 import type { LinkKeySource } from './links.ts';
 
 /** Links hold what is sealed here, and a link has to fit into a request line. */
 const MAX_BEARER_LENGTH = 3_000;
 
 const PURPOSE = 'larder sealed bearer 1';
+const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
@@ -23,12 +25,15 @@ export class SealedBearers {
   /** The same token gives the same text for as long as the key signs. `undefined` for tokens too long for a link. */
   seal(bearer: string): string | undefined {
     if (bearer.length > MAX_BEARER_LENGTH) return undefined;
-    const { id, secret } = this.#keys.signing();
+    const signing = this.#keys.signing();
     // Made of the token itself, so that no nonce serves two tokens.
-    const nonce = createHmac('sha256', secret).update(`${PURPOSE}\n${bearer}`).digest().subarray(0, NONCE_BYTES);
-    const cipher = createCipheriv('aes-256-gcm', keyOf(secret), nonce);
+    const nonce = createHmac('sha256', signing.secret)
+      .update(`${PURPOSE}\n${bearer}`)
+      .digest()
+      .subarray(0, NONCE_BYTES);
+    const cipher = createCipheriv('aes-256-gcm', keyOf(signing), nonce);
     const sealed = Buffer.concat([nonce, cipher.update(bearer), cipher.final(), cipher.getAuthTag()]);
-    return `${id}.${sealed.toString('base64url')}`;
+    return `${signing.id}.${sealed.toString('base64url')}`;
   }
 
   /** `undefined` for what was not sealed here, or with a key that is gone. */
@@ -38,7 +43,7 @@ export class SealedBearers {
     const bytes = Buffer.from(encoded, 'base64url');
     if (!key || bytes.length <= NONCE_BYTES + TAG_BYTES) return undefined;
     try {
-      const decipher = createDecipheriv('aes-256-gcm', keyOf(key.secret), bytes.subarray(0, NONCE_BYTES));
+      const decipher = createDecipheriv('aes-256-gcm', keyOf(key), bytes.subarray(0, NONCE_BYTES));
       decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
       return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]).toString();
     } catch {
@@ -47,6 +52,7 @@ export class SealedBearers {
   }
 }
 
-function keyOf(secret: Parameters<typeof createHmac>[1]): Buffer {
-  return Buffer.from(hkdfSync('sha256', secret as Buffer, '', PURPOSE, 32));
+/** Links are signed with the secret itself. */
+function keyOf({ secret }: LinkKey): Buffer {
+  return Buffer.from(hkdfSync('sha256', secret, '', PURPOSE, KEY_BYTES));
 }
