@@ -1,0 +1,90 @@
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+import { AuditLog } from '../audit.ts';
+import { MetadataCache } from '../cache/metadata-cache.ts';
+import { type Config, loadConfig } from '../config.ts';
+import { createLogger, type Logger } from '../logger.ts';
+import { DriftReports } from '../mirror/drift.ts';
+import { Inventory } from '../mirror/inventory.ts';
+import { forgetRelease } from '../mirror/provider-metadata.ts';
+import { Purge } from '../mirror/purge.ts';
+import { DirectoryArchiveStore } from '../store/directory-archive-store.ts';
+import { openEmbeddedMetadata } from '../store/embedded-keyv.ts';
+import { paths } from '../store/keys.ts';
+import { PackageHasher } from '../store/package-hash.ts';
+import { openRedisMetadata } from '../store/redis-keyv.ts';
+import { CommandFailed } from './command-failed.ts';
+
+/**
+ * What commands do without a server, on the data directory of a configuration; one may be running on it meanwhile.
+ * Upstream is not asked, so nothing is known of what it contradicts.
+ */
+export class DataDirectory {
+  readonly inventory: Inventory;
+  readonly #config: Config;
+  readonly #logger: Logger;
+  readonly #hasher: PackageHasher;
+  readonly #store: DirectoryArchiveStore;
+  readonly #drift: DriftReports;
+
+  private constructor(config: Config, logger: Logger, hasher: PackageHasher, store: DirectoryArchiveStore) {
+    this.#config = config;
+    this.#logger = logger;
+    this.#hasher = hasher;
+    this.#store = store;
+    this.#drift = new DriftReports({ logger });
+    this.inventory = new Inventory({ store, drift: this.#drift });
+  }
+
+  /** @throws InvalidConfiguration, StorageFailed; CommandFailed when there is no such directory */
+  static async open(configFile: string | undefined): Promise<DataDirectory> {
+    const config = await loadConfig({
+      ...(configFile && { file: configFile }),
+      env: process.env,
+      cwd: process.cwd(),
+    });
+    // Opening it would make it, which is no help to those who meant another.
+    if (!(await stat(path.join(config.data, paths.providers)).catch(() => undefined))) {
+      throw new CommandFailed(`there is nothing of Larder in ${config.data}`, {
+        hint: 'name its configuration with --config, or a running server with --server',
+      });
+    }
+    const logger = createLogger({ ...config.log, level: config.log.level === 'debug' ? 'debug' : 'warn' });
+    const hasher = new PackageHasher();
+    const store = await DirectoryArchiveStore.open({ directory: config.data, hasher, logger });
+    return new DataDirectory(config, logger, hasher, store);
+  }
+
+  /** Also forgets what rests in Redis or the embedded metadata store. Close it before the directory. @throws StorageFailed */
+  async openPurge(): Promise<{ readonly purge: Purge; close(): Promise<void> }> {
+    const { redis, data, limits } = this.#config;
+    const logger = this.#logger;
+    const metadata = redis.url
+      ? await openRedisMetadata({ url: redis.url, logger })
+      : await openEmbeddedMetadata(path.join(data, paths.metadata), { logger });
+    const cache = new MetadataCache({ store: metadata, logger, deadlineMs: limits.metadataDeadline });
+    return {
+      purge: new Purge({
+        store: this.#store,
+        drift: this.#drift,
+        logger,
+        metadata: { forget: (...of) => forgetRelease(cache, ...of) },
+      }),
+      close: async () => {
+        await cache.close();
+        await metadata.close();
+      },
+    };
+  }
+
+  /** Where it is written down what was done, if anywhere. The caller closes it. */
+  openAudit(): AuditLog | undefined {
+    const { audit } = this.#config.log;
+    return audit === undefined ? undefined : new AuditLog({ file: audit, logger: this.#logger });
+  }
+
+  async close(): Promise<void> {
+    await this.#store.close();
+    await this.#hasher.close();
+  }
+}

@@ -1,0 +1,90 @@
+import type { Command } from 'commander';
+import { Version } from '../address/version.ts';
+import { parseAddress } from '../http/admin.ts';
+import { type ArchiveDocument, archiveDocument, type DriftDocument } from '../http/admin-documents.ts';
+import { DataDirectory } from './data-directory.ts';
+import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
+import { counted, shownSize, table } from './tables.ts';
+
+interface LsOptions extends ServerOptions {
+  readonly config?: string;
+  readonly version?: string;
+  readonly json?: boolean;
+}
+
+interface Listed {
+  readonly archives: readonly ArchiveDocument[];
+  readonly drift: readonly DriftDocument[];
+}
+
+/** `larder ls [ADDRESS]`: what is stored, on a running server or in the data directory. */
+export function addLs(program: Command): void {
+  const command = program
+    .command('ls')
+    .description('list what is stored, and what upstream publishes differently by now')
+    .argument('[address]', 'HOST/NAMESPACE/TYPE, with * for a whole part', '*/*/*')
+    .option('--version <version>', 'this version only')
+    .option('-c, --config <file>', 'without --server: whose data directory to look into (also LARDER_CONFIG)')
+    .option('--json', 'one JSON object a line');
+  addServerOptions(command).action(async (address: string, options: LsOptions) => {
+    // Said before anybody is asked.
+    parseAddress(address);
+    if (options.version !== undefined) Version.parse(options.version);
+    const listed = await (options.server === undefined ? listHere : listThere)(address, options);
+    if (options.json) printLines(listed);
+    else print(listed);
+    if (listed.archives.length + listed.drift.length > 0) return;
+    console.error('larder: nothing that is stored matches');
+    process.exitCode = 1;
+  });
+}
+
+async function listThere(address: string, options: LsOptions): Promise<Listed> {
+  const server = await RunningServer.at(options.server ?? '', options);
+  try {
+    return (await server.get('admin/inventory', { address, version: options.version })) as Listed;
+  } finally {
+    await server.close();
+  }
+}
+
+async function listHere(address: string, { config, version }: LsOptions): Promise<Listed> {
+  const here = await DataDirectory.open(config);
+  const archives: ArchiveDocument[] = [];
+  try {
+    const selection = { address: parseAddress(address), ...(version && { version: Version.parse(version) }) };
+    for await (const entry of here.inventory.archives(selection)) archives.push(archiveDocument(entry));
+  } finally {
+    await here.close();
+  }
+  return { archives, drift: [] };
+}
+
+function printLines({ archives, drift }: Listed): void {
+  for (const archive of archives) console.log(JSON.stringify({ kind: 'archive', ...archive }));
+  for (const one of drift) console.log(JSON.stringify({ kind: 'drift', ...one }));
+}
+
+function print({ archives, drift }: Listed): void {
+  if (archives.length > 0) {
+    const rows = archives.map(({ address, version, platform, size, storedAt, h1, published }) => [
+      address,
+      version,
+      platform,
+      shownSize(size),
+      storedAt.slice(0, 16).replace('T', ' '),
+      `zh:${h1 ? ' h1:' : ''}${published ? '  differs upstream' : ''}`,
+    ]);
+    console.log(table(['ADDRESS', 'VERSION', 'PLATFORM', 'SIZE', 'STORED (UTC)', 'HASHES'], rows, new Set([3])));
+    const total = archives.reduce((sum, { size }) => sum + size, 0);
+    console.log(`\n${counted(archives.length, 'archive')}, ${shownSize(total)}`);
+  }
+  if (drift.length === 0) return;
+  console.log(
+    '\nUpstream now publishes other bytes under these names; what was seen first is kept, the rest is refused:',
+  );
+  for (const { address, version, platform, first, published } of drift) {
+    console.log(`  ${address} ${version} ${platform}: was ${first}, is ${published}`);
+  }
+  console.log('To accept what it publishes now: larder purge ADDRESS VERSION');
+}

@@ -1,0 +1,170 @@
+import { readFile } from 'node:fs/promises';
+import tls from 'node:tls';
+import { type Command, Option } from 'commander';
+import { Agent, request } from 'undici';
+import { CommandFailed } from './command-failed.ts';
+
+const CONNECT_MS = 10_000;
+/** A purge answers once it is done with everything; a disk may be slow. */
+const ANSWER_MS = 600_000;
+const SILENCE_MS = 60_000;
+
+/** Of the command line, or of the environment. */
+export interface ServerOptions {
+  readonly server?: string;
+  readonly token?: string;
+  readonly ca?: string;
+}
+
+/** Lets a command work against a running server. */
+export function addServerOptions(command: Command): Command {
+  return command
+    .addOption(new Option('--server <url>', 'the running server to work with').env('LARDER_SERVER').conflicts('config'))
+    .addOption(new Option('--token <token>', 'token with the role admin').env('LARDER_TOKEN'))
+    .option('--ca <file>', "certificate authority to trust besides the usual ones (data/tls/ca.pem of the server's)");
+}
+
+/** The doors for operators of a running server, as a command sees them. Every failure is a CommandFailed. */
+export class RunningServer {
+  readonly #base: URL;
+  readonly #token: string | undefined;
+  readonly #agent: Agent;
+
+  private constructor(base: URL, token: string | undefined, ca: string | undefined) {
+    this.#base = base;
+    this.#token = token;
+    this.#agent = new Agent({
+      connect: { timeout: CONNECT_MS, ...(ca === undefined ? {} : { ca: [...tls.rootCertificates, ca] }) },
+      headersTimeout: ANSWER_MS,
+      bodyTimeout: SILENCE_MS,
+    });
+  }
+
+  /** Connects to nothing yet. @throws CommandFailed when URL, token or file cannot be used */
+  static async at(server: string, { token, ca: file }: ServerOptions): Promise<RunningServer> {
+    const base = URL.canParse(server) ? new URL(server.endsWith('/') ? server : `${server}/`) : undefined;
+    if (!base || !/^https?:$/.test(base.protocol)) {
+      throw new CommandFailed('--server is no http:// or https:// URL', { hint: 'write it as https://HOST[:PORT]' });
+    }
+    if (base.username || base.password) {
+      throw new CommandFailed('--server holds a user or password', {
+        hint: 'give the token with --token, or in LARDER_TOKEN',
+      });
+    }
+    if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
+      throw new CommandFailed('the token is empty, or holds what no token can hold');
+    }
+    return new RunningServer(base, token, file === undefined ? undefined : await certificateIn(file));
+  }
+
+  get(path: string, query: Readonly<Record<string, string | undefined>> = {}): Promise<unknown> {
+    const url = new URL(path, this.#base);
+    for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, value);
+    return this.#send('GET', url, undefined);
+  }
+
+  post(path: string, body: unknown): Promise<unknown> {
+    return this.#send('POST', new URL(path, this.#base), JSON.stringify(body));
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  async #send(method: 'GET' | 'POST', url: URL, body: string | undefined): Promise<unknown> {
+    let status: number;
+    let text: string;
+    try {
+      const answer = await request(url, {
+        dispatcher: this.#agent,
+        method,
+        headers: {
+          accept: 'application/json',
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...(this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }),
+        },
+        body: body ?? null,
+      });
+      status = answer.statusCode;
+      text = await answer.body.text();
+    } catch (error) {
+      throw notReached(this.#base, error);
+    }
+    const document = jsonIn(text);
+    if (status === 200 && document) return document;
+    throw this.#refused(status, document);
+  }
+
+  #refused(status: number, document: { errors?: unknown; hint?: unknown } | undefined): CommandFailed {
+    const [said] = Array.isArray(document?.errors) ? (document.errors as unknown[]) : [];
+    const hint = typeof document?.hint === 'string' ? document.hint : undefined;
+    const { href } = this.#base;
+    if (typeof said !== 'string') {
+      return new CommandFailed(`${href} answered ${status}, and not as Larder does`, {
+        hint: 'is this the address of a Larder, with the path that a proxy may put before it?',
+      });
+    }
+    if (status === 401) {
+      return new CommandFailed(`${href} refused: ${said}`, {
+        hint: `give ${this.#token === undefined ? 'a' : 'another'} token with --token, or in LARDER_TOKEN`,
+      });
+    }
+    return new CommandFailed(`${href} ${status === 403 ? 'refused' : `answered ${status}`}: ${said}`, { hint });
+  }
+}
+
+async function certificateIn(file: string): Promise<string> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    throw new CommandFailed(`--ca ${file} cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+  if (text.includes('-----BEGIN CERTIFICATE-----')) return text;
+  throw new CommandFailed(`--ca ${file} holds no certificate`, { hint: 'it must be PEM' });
+}
+
+const UNTRUSTED = /^(CERT_|SELF_SIGNED|DEPTH_ZERO|UNABLE_TO_|ERR_TLS_CERT)/;
+
+function notReached({ href, host }: URL, error: unknown): CommandFailed {
+  const { code = '' } = rootOf(error);
+  if (code === 'ECONNREFUSED') {
+    return new CommandFailed(`nothing listens at ${host}: the connection was refused`, {
+      hint: 'is the server running, and is this its port? Without --server the data directory is worked on',
+    });
+  }
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return new CommandFailed(`${host} is not known to DNS (${code})`);
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    return new CommandFailed(`the certificate of ${host} is for another name`, {
+      hint: 'use a name that it is for; publicUrl of the server is put into its own certificate',
+    });
+  }
+  if (UNTRUSTED.test(code)) {
+    return new CommandFailed(`the certificate of ${host} is not trusted here (${code})`, {
+      hint: `give its authority with --ca FILE; that of Larder's own certificate is data/tls/ca.pem, also at ${href}ca.pem`,
+    });
+  }
+  if (/^(ERR_SSL_|EPROTO)/.test(code)) {
+    return new CommandFailed(`${host} does not speak TLS as we do (${code})`, {
+      hint: 'with tls.mode: off, its URL begins with http://',
+    });
+  }
+  return new CommandFailed(`${host} could not be reached, or broke off its answer${code ? ` (${code})` : ''}`);
+}
+
+/** Several addresses tried are one AggregateError. */
+function rootOf(error: unknown): { code?: string } {
+  if (error instanceof AggregateError && error.errors.length > 0) return rootOf(error.errors[0]);
+  const { code, cause } = error as { code?: unknown; cause?: unknown };
+  if (typeof code === 'string') return { code };
+  return cause instanceof Error ? rootOf(cause) : {};
+}
+
+function jsonIn(text: string): { errors?: unknown; hint?: unknown } | undefined {
+  try {
+    const document: unknown = JSON.parse(text);
+    return typeof document === 'object' && document !== null ? document : undefined;
+  } catch {
+    return undefined;
+  }
+}
