@@ -92,7 +92,8 @@ function agree({ told, document }: Promised): boolean {
   return told.sha256 === document.sha256;
 }
 
-function packageIn(release: Release, { hostname }: Upstream, archive: ProviderArchive): ReleasePackage {
+/** @throws NotFound when the release has no such platform */
+export function packageIn(release: Release, { hostname }: Upstream, archive: ProviderArchive): ReleasePackage {
   const told = release.packages.get(archive.platform.toString());
   if (told) return told;
   throw new NotFound(`${hostname} has no ${archive.filename}`, {
@@ -106,7 +107,8 @@ function contradiction({ hostname }: Upstream, { filename }: ProviderArchive, li
   );
 }
 
-function publishedTwice(
+/** That upstream contradicts what it said first. */
+export function publishedTwice(
   { hostname }: Upstream,
   { filename, provider, version }: ProviderArchive,
   first: Sha256,

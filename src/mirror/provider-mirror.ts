@@ -3,13 +3,11 @@ import { type Hash, type Sha256, zipHash } from '../address/hash.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import { Version } from '../address/version.ts';
 import type { ArchiveCache } from '../cache/archive-cache.ts';
-import type { MetadataRead } from '../cache/metadata-cache.ts';
 import type { ReadableArchive } from '../cache/readable-archive.ts';
-import { hasCode, IntegrityMismatch, UpstreamUnreachable } from '../errors.ts';
+import { hasCode, IntegrityMismatch } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import type { ProviderVersions } from '../upstream/registry-answers.ts';
-import type { Upstream } from '../upstream/upstream.ts';
 import type { ArchiveSources } from './archive-sources.ts';
 import type { DriftReports } from './drift.ts';
 import type { PackageHashes } from './package-hashes.ts';
@@ -17,19 +15,10 @@ import { PairMemo } from './pair-memo.ts';
 import { NOBODY, type Policy, type Requester } from './policy.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
 import type { Release, ReleasePackage } from './release.ts';
+import { isForAll, type StaleNote, UpstreamAnswers } from './upstream-answers.ts';
 
 /** In the place of an upstream's answer, where there is none. */
 const NO_ANSWER = {};
-
-const SEALED = 'is not asked: this mirror is sealed';
-
-/** Said with an answer that upstream could not confirm. */
-export interface StaleNote {
-  /** Since upstream last confirmed it; 0 when the answer is made of what is stored alone. */
-  readonly ageSeconds: number;
-  /** Why upstream could not be asked, fit for clients to see. */
-  readonly reason: string;
-}
 
 export interface VersionList {
   /** The same array until something changes: what is made of it can be kept. */
@@ -74,9 +63,7 @@ export class ProviderMirror {
   readonly #store: ArchiveStore;
   readonly #hashes: PackageHashes;
   readonly #drift: DriftReports;
-  readonly #isSealed: () => boolean;
-  readonly #logger: Logger;
-  readonly #now: () => number;
+  readonly #upstreams: UpstreamAnswers;
   /** By what is stored and what upstream said. */
   readonly #versionLists = new PairMemo<readonly Version[]>();
   readonly #packageLists = new PairMemo<readonly ListedPackage[]>();
@@ -101,9 +88,7 @@ export class ProviderMirror {
     this.#store = deps.store;
     this.#hashes = deps.hashes;
     this.#drift = deps.drift;
-    this.#isSealed = deps.isSealed;
-    this.#logger = deps.logger;
-    this.#now = deps.now ?? Date.now;
+    this.#upstreams = new UpstreamAnswers(deps);
   }
 
   /**
@@ -115,7 +100,7 @@ export class ProviderMirror {
   async listVersions(provider: ProviderAddress, requester: Requester = NOBODY): Promise<VersionList> {
     const upstream = this.#policy.admit(provider, requester);
     const stored = isForAll(upstream) ? await this.#store.list(provider) : NOTHING_LISTED;
-    const { answer, stale } = await this.#ask(
+    const { answer, stale } = await this.#upstreams.ask(
       upstream,
       () => this.#metadata.versions(upstream, provider),
       stored.length > 0,
@@ -136,11 +121,9 @@ export class ProviderMirror {
     const upstream = this.#policy.admits(provider, requester);
     if (!upstream) return { archives: NOT_FOR_ANYBODY };
     const found = await this.#storedOf(provider, version);
-    const { answer, stale } = await this.#ask(
-      upstream,
-      () => this.#metadata.release(upstream, provider, version),
-      isForAll(upstream) && found.size > 0,
-    ).catch(nobodyHasIt);
+    const { answer, stale } = await this.#upstreams
+      .ask(upstream, () => this.#metadata.release(upstream, provider, version), isForAll(upstream) && found.size > 0)
+      .catch(nobodyHasIt);
 
     const stored = isForAll(upstream) ? found : sharedWith(answer, found);
     const list = () => this.#packagesOf(provider, version, stored, answer);
@@ -174,27 +157,6 @@ export class ProviderMirror {
     const known = { sha256: told.sha256, storedAt: undefined };
     if (told.size !== undefined) return { ...known, size: told.size };
     return { ...known, size: await this.#sources.length(upstream, archive) };
-  }
-
-  /** Upstream's answer, or none when it is in trouble and what is stored can stand in for it. */
-  async #ask<T>(
-    upstream: Upstream,
-    read: () => Promise<MetadataRead<T>>,
-    haveStored: boolean,
-  ): Promise<{ answer?: T; stale?: { stale: StaleNote } }> {
-    try {
-      // Remembered lists name what is not here: a sealed mirror offers only what it can give.
-      if (this.#isSealed()) throw new UpstreamUnreachable(upstream.hostname.toString(), 'sealed', SEALED);
-      const { value, fetchedAt, stale } = await read();
-      if (!stale) return { answer: value };
-      const ageSeconds = Math.max(0, Math.round((this.#now() - fetchedAt) / 1000));
-      return { answer: value, stale: { stale: { ageSeconds, reason: stale.reason.message } } };
-    } catch (error) {
-      if (!haveStored || !(error instanceof Error)) throw error;
-      if (hasCode(error, 'NOT_FOUND') || this.#isSealed()) return {};
-      this.#logger.warn('answered from what is stored', { upstream: upstream.hostname.toString(), error });
-      return { stale: { stale: { ageSeconds: 0, reason: error.message } } };
-    }
   }
 
   #packagesOf(
@@ -233,11 +195,6 @@ type StoredOfVersion = ReadonlyMap<string, StoredArchive>;
 const NOT_FOR_ANYBODY: readonly ListedPackage[] = [];
 const NOTHING_STORED: StoredOfVersion = new Map();
 const NOTHING_LISTED: readonly StoredArchive[] = [];
-
-/** Where upstream decides who may have what, what is stored stands in for nothing it does not tell this requester. */
-function isForAll({ partition }: Upstream): boolean {
-  return partition === undefined;
-}
 
 function sharedWith(answer: Release | undefined, stored: StoredOfVersion): StoredOfVersion {
   return new Map([...stored].filter(([platform, kept]) => answer?.packages.get(platform)?.sha256 === kept.sha256));

@@ -1,0 +1,62 @@
+import type { MetadataRead } from '../cache/metadata-cache.ts';
+import { hasCode, UpstreamUnreachable } from '../errors.ts';
+import type { Logger } from '../logger.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+
+const SEALED = 'is not asked: this mirror is sealed';
+
+/** Said with an answer that upstream could not confirm. */
+export interface StaleNote {
+  /** Since upstream last confirmed it; 0 when the answer is made of what is stored alone. */
+  readonly ageSeconds: number;
+  /** Why upstream could not be asked, fit for clients to see. */
+  readonly reason: string;
+}
+
+/** What upstream said, if anything; `stale` is there to be spread into what is made of it. */
+export interface UpstreamAnswer<T> {
+  readonly answer?: T;
+  readonly stale?: { readonly stale: StaleNote };
+}
+
+/** Asks upstreams, and says when what is stored has to stand in for their answer. */
+export class UpstreamAnswers {
+  readonly #isSealed: () => boolean;
+  readonly #logger: Logger;
+  readonly #now: () => number;
+
+  constructor(deps: { isSealed: () => boolean; logger: Logger; now?: (() => number) | undefined }) {
+    this.#isSealed = deps.isSealed;
+    this.#logger = deps.logger;
+    this.#now = deps.now ?? Date.now;
+  }
+
+  /**
+   * Upstream's answer, or none when it is in trouble, or knows nothing, and what is stored can stand in for it.
+   * @throws what `read` throws when nothing can
+   */
+  async ask<T>(
+    { hostname }: Upstream,
+    read: () => Promise<MetadataRead<T>>,
+    haveStored: boolean,
+  ): Promise<UpstreamAnswer<T>> {
+    try {
+      // Remembered lists name what is not here: a sealed mirror offers only what it can give.
+      if (this.#isSealed()) throw new UpstreamUnreachable(hostname.toString(), 'sealed', SEALED);
+      const { value, fetchedAt, stale } = await read();
+      if (!stale) return { answer: value };
+      const ageSeconds = Math.max(0, Math.round((this.#now() - fetchedAt) / 1000));
+      return { answer: value, stale: { stale: { ageSeconds, reason: stale.reason.message } } };
+    } catch (error) {
+      if (!haveStored || !(error instanceof Error)) throw error;
+      if (hasCode(error, 'NOT_FOUND') || this.#isSealed()) return {};
+      this.#logger.warn('answered from what is stored', { upstream: hostname.toString(), error });
+      return { stale: { stale: { ageSeconds: 0, reason: error.message } } };
+    }
+  }
+}
+
+/** Where upstream decides who may have what, what is stored stands in for nothing it does not tell this requester. */
+export function isForAll({ partition }: Upstream): boolean {
+  return partition === undefined;
+}
