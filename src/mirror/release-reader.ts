@@ -74,15 +74,15 @@ export class ReleaseReader {
     for (const platform of listed) {
       const filename = filenameFor(platform, document);
       const sha256 = checksums.digests.get(filename);
-      if (sha256) packages.set(platform.toString(), await this.#describe(platform, sha256, document));
+      if (!sha256) continue;
+      const archive = new ProviderArchive(provider, version, platform);
       const seenFirst = first?.contradicted.get(filename);
-      if (sha256 && seenFirst) {
-        this.#drift.report(new ProviderArchive(provider, version, platform), seenFirst, sha256);
-        packages.set(platform.toString(), await this.#drifted(platform, seenFirst, sha256));
-      }
+      packages.set(platform.toString(), await this.#describe(archive, sha256, document, seenFirst));
     }
     const unnamed = listed.filter((platform) => !packages.has(platform.toString()));
-    for (const found of await this.#askEach(wanted, unnamed, checksums)) packages.set(found.platform.toString(), found);
+    for (const found of await this.#askEach(wanted, unnamed, checksums, first)) {
+      packages.set(found.platform.toString(), found);
+    }
     return {
       packages,
       files: first?.files,
@@ -134,11 +134,16 @@ export class ReleaseReader {
     { upstream, provider, version }: WantedRelease,
     platforms: readonly Platform[],
     checksums: ReleaseChecksums,
+    first: FirstChecksums | undefined,
   ): Promise<ReleasePackage[]> {
     const ask = async (platform: Platform): Promise<ReleasePackage | undefined> => {
+      const archive = new ProviderArchive(provider, version, platform);
       try {
-        const document = await this.#document(upstream, new ProviderArchive(provider, version, platform));
-        if (isListed(document, checksums)) return await this.#describe(platform, document.sha256, document);
+        const document = await this.#document(upstream, archive);
+        const name = nameIn(checksums, document);
+        if (name !== undefined) {
+          return await this.#describe(archive, document.sha256, document, first?.contradicted.get(name));
+        }
         this.#logger.warn('left out: SHA256SUMS does not name this archive', {
           archive: `${provider} ${version} ${platform}`,
         });
@@ -156,7 +161,23 @@ export class ReleaseReader {
     return found.filter((entry) => entry !== undefined);
   }
 
-  async #describe(platform: Platform, sha256: Sha256, document: PackageDocument): Promise<ReleasePackage> {
+  /**
+   * @param sha256 what upstream says of it now
+   * @param seenFirst where that was something else
+   */
+  async #describe(
+    archive: ProviderArchive,
+    sha256: Sha256,
+    document: PackageDocument,
+    seenFirst: Sha256 | undefined,
+  ): Promise<ReleasePackage> {
+    const { platform } = archive;
+    if (seenFirst) {
+      this.#drift.report(archive, seenFirst, sha256);
+      // Nothing that upstream says of today's archive is true of the one seen first.
+      const h1 = await this.#knownPackageHash(seenFirst);
+      return { platform, sha256: seenFirst, h1, size: undefined, drifted: sha256 };
+    }
     const told = document.packages.get(platform.toString());
     const agrees = told?.hashes.some((hash) => sha256Of(hash) === sha256);
     if (told && !agrees) {
@@ -170,18 +191,17 @@ export class ReleaseReader {
       size: agrees ? told?.size : undefined,
     };
   }
-
-  /** Nothing that upstream says of today's archive is true of the one seen first. */
-  async #drifted(platform: Platform, first: Sha256, published: Sha256): Promise<ReleasePackage> {
-    return { platform, sha256: first, h1: await this.#knownPackageHash(first), size: undefined, drifted: published };
-  }
 }
 
-/** By its name or, where the registry names it otherwise than SHA256SUMS does, by its digest. */
-function isListed({ filename, sha256 }: PackageDocument, { shasums, digests }: ReleaseChecksums): boolean {
-  if (shasums.length === 0) return true;
+/**
+ * The name that SHA256SUMS has for an archive: its own or, where the registry names it otherwise, the one with its digest.
+ * `undefined` when it is not listed. Where there is no SHA256SUMS, its own name will do.
+ */
+function nameIn({ shasums, digests }: ReleaseChecksums, { filename, sha256 }: PackageDocument): string | undefined {
+  if (shasums.length === 0) return filename;
   const listed = digests.get(filename);
-  return listed === undefined ? [...digests.values()].includes(sha256) : listed === sha256;
+  if (listed === undefined) return [...digests].find(([, digest]) => digest === sha256)?.[0];
+  return listed === sha256 ? filename : undefined;
 }
 
 /** The name that SHA256SUMS has for another platform's archive, judging by the one that is known. */

@@ -12,6 +12,7 @@ import { NotFound, UpstreamUnreachable } from '../../src/errors.ts';
 import { DriftReports } from '../../src/mirror/drift.ts';
 import { metadataKinds, privateMetadataKinds } from '../../src/mirror/metadata-kinds.ts';
 import { ProviderMetadata } from '../../src/mirror/provider-metadata.ts';
+import type { ReleaseFiles } from '../../src/store/archive-store.ts';
 import type { MetadataEntry, MetadataStore } from '../../src/store/metadata-store.ts';
 import type { ProviderRegistry } from '../../src/upstream/provider-registry.ts';
 import type { PackageDocument, ReleaseChecksums } from '../../src/upstream/registry-answers.ts';
@@ -52,6 +53,8 @@ interface Published {
   readonly unlisted?: readonly string[];
   readonly packages?: PackageDocument['packages'];
   readonly withoutShasums?: boolean;
+  /** Published again: the same names, other bytes. */
+  readonly edition?: number;
 }
 
 const release = (version: string, ...platforms: string[]): Published => ({
@@ -60,6 +63,10 @@ const release = (version: string, ...platforms: string[]): Published => ({
     platforms.map((platform) => [platform, `terraform-provider-widget_${version}_${platform}.zip`]),
   ),
 });
+
+function digestIn({ edition = 1 }: Published, filename: string): Sha256 {
+  return digest(edition === 1 ? filename : `${filename} ${edition}`);
+}
 
 /** A registry in memory that notes what it is asked. */
 class Registry
@@ -93,7 +100,7 @@ class Registry
       platform,
       filename,
       downloadUrl: new URL(`https://files.example.com/${filename}`),
-      sha256: digest(filename),
+      sha256: digestIn(found, filename),
       shasumsUrl: new URL(`https://files.example.com/${found.version}/SHA256SUMS`),
       signatureUrl: undefined,
       signingKeys: [],
@@ -111,10 +118,11 @@ class Registry
       const digests = new Map([[document.filename, document.sha256]]);
       return { digests, shasums: Buffer.alloc(0), signature: undefined, verdict };
     }
-    const names = Object.values(found?.files ?? {}).filter((name) => !found?.unlisted?.includes(name));
+    if (!found) throw new NotFound('no such checksums');
+    const names = Object.values(found.files).filter((name) => !found.unlisted?.includes(name));
     return {
-      digests: new Map(names.map((name) => [name, digest(name)])),
-      shasums: Buffer.from(names.map((name) => `${digest(name)}  ${name}\n`).join('')),
+      digests: new Map(names.map((name) => [name, digestIn(found, name)])),
+      shasums: Buffer.from(names.map((name) => `${digestIn(found, name)}  ${name}\n`).join('')),
       signature: undefined,
       verdict,
     };
@@ -157,6 +165,7 @@ function setUp(...releases: Published[]) {
   const logger = recordingLogger();
   const store = new MemoryStore();
   const known = new Map<Sha256, Hash>();
+  const kept = new Map<string, ReleaseFiles>();
   let discoveries = 0;
   const start = () => {
     const cache = new MetadataCache({ store, logger, deadlineMs: 8 * SECOND });
@@ -173,7 +182,10 @@ function setUp(...releases: Published[]) {
       } as unknown as ServiceDiscovery,
       registry: registry as unknown as ProviderRegistry,
       knownPackageHash: async (sha256) => known.get(sha256),
-      store: { getRelease: async () => undefined, putRelease: async () => {} },
+      store: {
+        getRelease: async (_provider, version) => kept.get(version.toString()),
+        putRelease: async (_provider, version, files) => void kept.set(version.toString(), files),
+      },
       drift: new DriftReports({ logger }),
       logger,
     });
@@ -253,6 +265,19 @@ describe('what upstream says of a release', () => {
       'document 1.0.0 linux_amd64',
       'document 1.0.0 linux_arm',
     ]);
+  });
+
+  it('keeps the first digest of an archive that is not named like the others, too', async () => {
+    const odd = 'terraform-provider-widget_1.0.0_linux_armv6.zip';
+    const files = { linux_amd64: 'terraform-provider-widget_1.0.0_linux_amd64.zip', linux_arm: odd };
+    const { clock, registry, logger, release: ask } = setUp({ version: '1.0.0', files });
+    await ask('1.0.0');
+    registry.releases = [{ version: '1.0.0', files, edition: 2 }];
+    clock.advance(FRESHNESS.packages + SECOND);
+    const { packages } = (await ask('1.0.0')).value;
+    const published = digestIn({ version: '1.0.0', files, edition: 2 }, odd);
+    expect(packages.get('linux_arm')).toMatchObject({ sha256: digest(odd), drifted: published });
+    expect(logger.lines.filter(({ message }) => message.includes('publishes other bytes'))).toHaveLength(2);
   });
 
   it('takes the platforms from SHA256SUMS when the list names none', async () => {
