@@ -23,6 +23,9 @@ export class KeptReleases {
     if (!known?.shasums.equals(files.shasums)) {
       const home = join(this.#directory, paths.provider(provider));
       await ofStorage('making the directory of a provider', mkdir(home, { recursive: true }));
+      // That of another list says nothing of this one.
+      const signature = join(this.#directory, paths.signature(provider, version));
+      if (!files.signature) await ofStorage('removing checksums', rm(signature, { force: true }));
       await this.#partials.write(join(this.#directory, paths.shasums(provider, version)), files.shasums);
     }
     if (files.signature && !known?.signature?.equals(files.signature)) {

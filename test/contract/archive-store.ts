@@ -285,6 +285,13 @@ export function testArchiveStore(open: () => Promise<ArchiveStoreFixture>): void
       expect(await store.getRelease(linux.provider, version)).toEqual({ shasums, signature: undefined });
     });
 
+    test('SHA256SUMS that has lost its signature does not get that of its predecessor', async () => {
+      await store.putRelease(linux.provider, version, { shasums, signature: Buffer.from('signature') });
+      const longer = Buffer.concat([shasums, Buffer.from('more\n')]);
+      await store.putRelease(linux.provider, version, { shasums: longer, signature: undefined });
+      expect(await store.getRelease(linux.provider, version)).toEqual({ shasums: longer, signature: undefined });
+    });
+
     test('R17: the package hash, computed and remembered', async () => {
       const zip = handMadeZip([
         { name: 'docs/' },
