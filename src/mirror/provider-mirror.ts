@@ -129,7 +129,7 @@ export class ProviderMirror {
     const list = () => this.#packagesOf(provider, version, stored, answer);
     // Who asks for the list also asks for the hashes that it lacks: it is made anew until it has them all.
     const isFinal = [...stored.values()].every(({ h1 }) => h1);
-    const archives = isFinal ? this.#packageLists.get(stored, answer ?? NO_ANSWER, list) : list();
+    const archives = isFinal ? this.#packageLists.get(found, answer ?? NO_ANSWER, list) : list();
     return { archives, isPrivate: !isForAll(upstream), ...stale };
   }
 
