@@ -69,11 +69,6 @@ export class CredentialsHelper {
     return entry.answer;
   }
 
-  /** The next request asks the program again. */
-  invalidate(hostname: Hostname): void {
-    this.#answers.delete(hostname.toString());
-  }
-
   async #ask(host: string): Promise<string | undefined> {
     const { name, args, home, path: searchPath, logger, timeLimitMs = TIME_LIMIT_MS } = this.#options;
     const fail = (what: string, cause?: unknown) =>
