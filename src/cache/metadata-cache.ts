@@ -128,7 +128,10 @@ export class MetadataCache {
     return known?.found as MetadataRead<T> | undefined;
   }
 
-  /** Makes the next read ask upstream. A store that fails meanwhile may still remember the entry. */
+  /**
+   * Makes the next read ask upstream, or wait for a load that is under way, of which nothing is kept. A store that fails
+   * meanwhile may still remember the entry.
+   */
   async forget(key: string): Promise<void> {
     this.#forgets += 1;
     this.#memory.delete(key);
