@@ -67,6 +67,8 @@ export class HttpServer {
     this.#server.on('request', handler);
     this.#server.on('clientError', refuseBrokenRequest);
     this.#server.on('connect', refuseTunnel);
+    // A connection that could not be accepted (no descriptors left) must not end the process. `listen` tells its own failures.
+    this.#server.on('error', () => {});
   }
 
   get isDraining(): boolean {
