@@ -21,6 +21,7 @@ import { PackageHashes } from './mirror/package-hashes.ts';
 import { Policy } from './mirror/policy.ts';
 import { ProviderMetadata } from './mirror/provider-metadata.ts';
 import { ProviderMirror } from './mirror/provider-mirror.ts';
+import { ProviderReleases } from './mirror/provider-releases.ts';
 import { Purge } from './mirror/purge.ts';
 import { DirectoryArchiveStore } from './store/directory-archive-store.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
@@ -120,6 +121,7 @@ export async function createApp(
   });
   const sources = new ArchiveSources({ metadata, registry });
   const mirror = new ProviderMirror({ policy, metadata, sources, archives, store, hashes, drift, isSealed, logger });
+  const releases = new ProviderReleases({ policy, metadata, store, isSealed, logger });
   metrics.observe({
     downloads: () => archives.downloads,
     drift: () => drift.all.length,
@@ -154,6 +156,7 @@ export async function createApp(
   });
   const handler = createHttpApplication({
     mirror,
+    releases,
     authenticator,
     links,
     isForwarded: (hostname) => policy.forwards(hostname),

@@ -28,11 +28,11 @@ export function recordExchange(audit: AuditTrail, notes: AnswerNotes, exchange: 
   if (!client && !asked) return;
   const isRefused = REFUSED.has(exchange.status) || POLICY.has(exchange.outcome);
   const isServed = exchange.status !== undefined && exchange.status < 400 && exchange.outcome !== 'aborted';
-  const { provider, version, platform } = asked ?? {};
+  const { provider, version, platform, what } = asked ?? {};
   audit.record(isRefused ? 'refused' : isServed ? 'served' : 'failed', {
     client: client?.name,
     remote: exchange.remote,
-    what: platform ? 'archive' : version ? 'packages' : provider ? 'versions' : undefined,
+    what: what ?? (platform ? 'archive' : version ? 'packages' : provider ? 'versions' : undefined),
     provider: provider?.toString(),
     version: version?.toString(),
     platform: platform?.toString(),

@@ -1,7 +1,15 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { ProviderArchive } from '../address/archive.ts';
+import type { ProviderAddress } from '../address/provider.ts';
 import { LinkExpired, LinkNotValid } from '../errors.ts';
 import type { LinkKey } from '../store/link-key-ring.ts';
+
+/** What links are for: an archive, or a file that goes with it. */
+export interface LinkedFile {
+  readonly provider: ProviderAddress;
+  readonly filename: string;
+  /** Identity, unique over all files of all providers. */
+  toString(): string;
+}
 
 /** Where keys come from. */
 export interface LinkKeySource {
@@ -49,9 +57,9 @@ export class Links {
   }
 
   /** The path of a link, percent-encoded, relative to where Larder's own paths begin. */
-  pathFor(archive: ProviderArchive, subject: string): string {
-    const { provider, filename } = archive;
-    const capability = this.#capabilityFor(archive.toString(), subject);
+  pathFor(file: LinkedFile, subject: string): string {
+    const { provider, filename } = file;
+    const capability = this.#capabilityFor(file.toString(), subject);
     return `get/${capability}/${encodeURI(`${provider}/${filename}`)}`;
   }
 
@@ -61,12 +69,12 @@ export class Links {
    * @throws LinkExpired of one that was good
    * @throws LinkNotValid of everything else
    */
-  async verify(capability: string, archive: ProviderArchive): Promise<string> {
+  async verify(capability: string, file: LinkedFile): Promise<string> {
     const [, version, expiry = '', keyId = '', encodedSubject = '', signature = ''] = CAPABILITY.exec(capability) ?? [];
     const key = version === undefined ? undefined : await this.#keys.find(keyId);
     if (!key) throw linkNotValid('its form or its key is not known');
     // Compared as it is spelled: whatever else decodes to the same bytes is not what was given out.
-    const expected = signatureOf(key, [expiry, keyId, encodedSubject], archive.toString());
+    const expected = signatureOf(key, [expiry, keyId, encodedSubject], file.toString());
     if (!timingSafeEqual(Buffer.from(expected), Buffer.from(signature))) {
       throw linkNotValid('it was not signed for this file');
     }

@@ -1,14 +1,13 @@
-import { type RequestHandler, type Response, Router } from 'express';
+import { type RequestHandler, Router } from 'express';
 import type { ProviderArchive } from '../address/archive.ts';
-import { Hostname } from '../address/hostname.ts';
 import { Version } from '../address/version.ts';
 import type { PackageList, ProviderMirror, VersionList } from '../mirror/provider-mirror.ts';
 import { sendArchive } from './archive-response.ts';
-import { type Authenticator, type Client, demandRead } from './authenticate.ts';
-import type { Links } from './links.ts';
+import type { Client } from './authenticate.ts';
 import { type ProviderParams, parseArchive, parseProvider } from './provider-params.ts';
+import { ReadAccess, type ReadAccessDeps } from './read-access.ts';
 import { allowOnly } from './request-guards.ts';
-import { type Asked, type JsonBody, notesOf, RenderedBodies, RenderedVariants, sendJson } from './respond.ts';
+import { type JsonBody, RenderedBodies, RenderedVariants, sendJson } from './respond.ts';
 
 /** What this door asks of the use case behind it. */
 export type NetworkMirrorSource = Pick<
@@ -26,52 +25,26 @@ export type NetworkMirrorSource = Pick<
  * Links are relative, so they work under any prefix: bare file names, or, where clients need a token (which they do not
  * send for archives), links that need none. No value is ever null: the clients crash on it.
  */
-export function networkMirror(deps: {
-  mirror: NetworkMirrorSource;
-  authenticator: Authenticator;
-  /** Without them, links are bare file names, come what may. */
-  links?: Links | undefined;
-  /** Upstreams that are asked with the client's own token: to be let in there is theirs to decide. */
-  isForwarded?: (hostname: Hostname) => boolean;
-}): Router {
-  const { mirror, authenticator, links, isForwarded = () => false } = deps;
+export function networkMirror(deps: ReadAccessDeps & { mirror: NetworkMirrorSource }): Router {
+  const { mirror } = deps;
+  const access = new ReadAccess(deps);
   const router = Router({ caseSensitive: true, strict: true });
   const indexes = new RenderedBodies(indexDocument);
   const packageLists = new RenderedBodies((archives: PackageList['archives']) => versionDocument(archives, bareName));
   const linkedLists = new RenderedVariants<PackageList['archives']>();
-  router.use(allowOnly('GET', 'HEAD'));
-
-  // First of all: to those who may not read, no address is right or wrong.
-  router.use(async (req, res, next) => {
-    const client = await authenticator.identify(req);
-    const notes = notesOf(res);
-    notes.client = client;
-    notes.isPersonal = authenticator.isRequired;
-    if (!mayBeForwarded(client, req.path, isForwarded)) authenticator.demand(client, 'read', req);
-    next();
-  });
-
-  /** Notes what was asked for. @throws Forbidden when it is not for this client */
-  const admit = (res: Response, asked: Asked): Client => {
-    const notes = notesOf(res);
-    notes.asked = asked;
-    const client = notes.client as Client;
-    if (client.bearer === undefined || !isForwarded(asked.provider.hostname)) demandRead(client, asked.provider);
-    else notes.isPersonal = true;
-    return client;
-  };
+  router.use(allowOnly('GET', 'HEAD'), access.authenticate);
 
   /** With bare file names, unless this client needs links: those are made out to it. */
-  const packageListFor = (client: Client, { archives, isPrivate }: PackageList): JsonBody => {
-    if (!links || !(authenticator.isRequired || isPrivate)) return packageLists.bodyOf(archives);
-    const subject = isPrivate ? authenticator.forwardedSubject(client) : client.subject;
-    const linkFor: LinkMaker = (archive) => `${TO_ROOT}${links.pathFor(archive, subject)}`;
-    return linkedLists.bodyOf(archives, links.stampOf(subject), () => versionDocument(archives, linkFor));
+  const packageListFor = (client: Client, { archives, isPrivate = false }: PackageList): JsonBody => {
+    const links = access.linksFor(client, isPrivate);
+    if (!links) return packageLists.bodyOf(archives);
+    const linkFor: LinkMaker = (archive) => `${TO_ROOT}${links.pathFor(archive)}`;
+    return linkedLists.bodyOf(archives, links.stamp, () => versionDocument(archives, linkFor));
   };
 
   const answerIndex: RequestHandler<ProviderParams> = async (req, res) => {
     const provider = parseProvider(req.params);
-    const client = admit(res, { provider });
+    const client = access.admit(res, { provider });
     const { versions, stale } = await mirror.listVersions(provider, client);
     sendJson(req, res, indexes.bodyOf(versions), stale);
   };
@@ -79,14 +52,14 @@ export function networkMirror(deps: {
   const answerVersion: RequestHandler<ProviderParams & { version: string }> = async (req, res) => {
     const version = Version.parse(req.params.version);
     const provider = parseProvider(req.params);
-    const client = admit(res, { provider, version });
+    const client = access.admit(res, { provider, version });
     const list = await mirror.listPackages(provider, version, client);
     sendJson(req, res, packageListFor(client, list), list.stale);
   };
 
   const answerArchive: RequestHandler<ProviderParams & { filename: string }> = async (req, res) => {
     const archive = parseArchive(req.params);
-    const client = admit(res, archive);
+    const client = access.admit(res, archive);
     await sendArchive(req, res, {
       describe: () => mirror.describeArchive(archive, client),
       open: () => mirror.openArchive(archive, client),
@@ -120,14 +93,4 @@ function versionDocument(archives: PackageList['archives'], linkFor: LinkMaker):
     return [archive.platform.toString(), entry] as const;
   });
   return { archives: Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1))) };
-}
-
-/** Whether the path, which nobody has parsed yet, is that of an upstream to which the client's token may be passed on. */
-function mayBeForwarded(client: Client, path: string, isForwarded: (hostname: Hostname) => boolean): boolean {
-  if (client.bearer === undefined) return false;
-  try {
-    return isForwarded(Hostname.parse(decodeURIComponent(path.split('/')[1] ?? '')));
-  } catch {
-    return false;
-  }
 }

@@ -3,6 +3,7 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 /** What paths begin with, or are. Whatever matches none of it is `other`. */
 const DOORS: readonly (readonly [door: string, prefixes: readonly string[], paths: readonly string[]])[] = [
   ['providers', ['/providers/'], []],
+  ['registry', ['/registry/'], []],
   ['get', ['/get/'], []],
   ['admin', ['/admin/'], []],
   ['health', [], ['/healthz', '/readyz', '/metrics']],

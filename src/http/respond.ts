@@ -7,7 +7,7 @@ import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
 import type { Client } from './authenticate.ts';
 
-/** A JSON document as it goes over the wire, with a strong validator made of its content. */
+/** A document, JSON mostly, as it goes over the wire, with a strong validator made of its content. */
 export interface JsonBody {
   readonly bytes: Buffer;
   readonly etag: string;
@@ -23,6 +23,8 @@ export interface Asked {
   readonly provider: ProviderAddress;
   readonly version?: Version;
   readonly platform?: Platform;
+  /** Where it is not the archive, the packages or the versions themselves. */
+  readonly what?: string;
 }
 
 /** What handlers leave behind for each other and for the logs. */
@@ -46,7 +48,11 @@ export function notesOf(res: Response): AnswerNotes {
 
 /** Equal values give equal bytes and equal validators, as long as their keys come in the same order. */
 export function jsonBody(value: unknown): JsonBody {
-  const bytes = Buffer.from(JSON.stringify(value));
+  return contentBody(Buffer.from(JSON.stringify(value)));
+}
+
+/** Bytes that are somebody else's, whatever they are. */
+export function contentBody(bytes: Buffer): JsonBody {
   return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` };
 }
 
@@ -96,7 +102,18 @@ export class RenderedVariants<T extends object> {
  * Answers GET and HEAD with a JSON document. It may be kept by caches (by those on the way only what is not personal), but
  * must be asked after each time: `If-None-Match` makes that cheap. The media type is the one the clients insist on (anything else is fatal to them).
  */
-export function sendJson(req: IncomingMessage, res: Response, { bytes, etag }: JsonBody, stale?: Staleness): void {
+export function sendJson(req: IncomingMessage, res: Response, body: JsonBody, stale?: Staleness): void {
+  sendContent(req, res, 'application/json', body, stale);
+}
+
+/** The same for content of another media type. */
+export function sendContent(
+  req: IncomingMessage,
+  res: Response,
+  mediaType: string,
+  { bytes, etag }: JsonBody,
+  stale?: Staleness,
+): void {
   const headers: Record<string, string | number> = {
     ETag: etag,
     'Cache-Control': notesOf(res).isPersonal ? 'private, no-cache' : 'no-cache',
@@ -110,7 +127,7 @@ export function sendJson(req: IncomingMessage, res: Response, { bytes, etag }: J
     res.writeHead(304, headers).end();
     return;
   }
-  headers['Content-Type'] = 'application/json';
+  headers['Content-Type'] = mediaType;
   headers['Content-Length'] = bytes.length;
   res.writeHead(200, headers).end(bytes);
 }

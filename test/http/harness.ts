@@ -13,6 +13,7 @@ import { createHttpApplication, type HttpApplicationDeps } from '../../src/http/
 import { Authenticator } from '../../src/http/authenticate.ts';
 import { Health, type HealthCheck } from '../../src/http/health.ts';
 import type { NetworkMirrorSource } from '../../src/http/network-mirror.ts';
+import type { ProviderRegistrySource } from '../../src/http/provider-registry.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import type { Logger } from '../../src/logger.ts';
 import type { PackageList, VersionList } from '../../src/mirror/provider-mirror.ts';
@@ -92,6 +93,17 @@ export class StubMirror implements NetworkMirrorSource {
   }
 }
 
+/** Releases of which nobody is to ask. */
+export const NO_RELEASES: ProviderRegistrySource['releases'] = {
+  list: async () => notToBeAsked(),
+  describe: async () => notToBeAsked(),
+  checksums: async () => notToBeAsked(),
+};
+
+function notToBeAsked(): never {
+  throw new Error('nobody was to be asked for releases');
+}
+
 export interface LogEntry {
   readonly level: string;
   readonly message: string;
@@ -159,6 +171,7 @@ export async function start(
   const health = new Health({ checks, isDraining: () => server.isDraining, logger: log });
   const application = createHttpApplication({
     mirror,
+    releases: NO_RELEASES,
     health,
     logger: log,
     upstreams: [Hostname.parse('registry.example.com')],
