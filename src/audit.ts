@@ -1,6 +1,16 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { Writable } from 'node:stream';
+import winston from 'winston';
 import type { Logger } from './logger.ts';
+
+/** Where it is written down who did what. Never throws and never waits. */
+export interface Audit {
+  /**
+   * @param event `served`, `refused`, `failed`, or the name of what an operator did
+   * @param fields who, what and with which outcome; never secrets
+   */
+  record(event: string, fields: Readonly<Record<string, unknown>>): void;
+}
 
 /** Characters that may wait for a disk that does not take them; what comes then is lost, and counted. */
 const MAX_WAITING = 8 * 1024 * 1024;
@@ -11,24 +21,25 @@ const MAX_WAITING = 8 * 1024 * 1024;
  * An entry that cannot be written is reported to the ordinary log, once until it works again: that somebody is served
  * does not depend on it.
  */
-export class AuditLog {
+export class AuditLog implements Audit {
   readonly #file: AppendedFile;
+  readonly #logger: winston.Logger;
 
   constructor({ file, logger }: { file: string; logger: Logger }) {
     this.#file = new AppendedFile(file, logger);
+    this.#logger = winston.createLogger({
+      format: winston.format.printf(({ message }) => String(message)),
+      transports: [new winston.transports.Stream({ stream: this.#file, eol: '\n' })],
+      exitOnError: false,
+    });
     // A file that cannot be written is reported now, not only once something happens.
     void this.reopen();
   }
 
-  /**
-   * Never throws and never waits.
-   * @param event `served`, `refused`, `failed`, or the name of what an operator did
-   * @param fields who, what and with which outcome; never secrets
-   */
   record(event: string, fields: Readonly<Record<string, unknown>>): void {
     if (this.#file.writableEnded) return;
     if (this.#file.writableLength > MAX_WAITING) this.#file.countLost(1);
-    else this.#file.write(`${JSON.stringify({ time: new Date().toISOString(), event, ...fields })}\n`);
+    else this.#logger.info(JSON.stringify({ time: new Date().toISOString(), event, ...fields }));
   }
 
   /** Begins a new file under the same name, for when the old one was moved away. Resolves when that is done. */
@@ -41,6 +52,7 @@ export class AuditLog {
     await new Promise<void>((resolve) => {
       this.#file.end(resolve);
     });
+    this.#logger.close();
   }
 }
 
