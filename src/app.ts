@@ -3,6 +3,7 @@ import { loadClientTokens } from './access.ts';
 import { AuditLog } from './audit.ts';
 import { ArchiveCache } from './cache/archive-cache.ts';
 import { MetadataCache } from './cache/metadata-cache.ts';
+import { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import { createHttpApplication } from './http/application.ts';
 import { Authenticator } from './http/authenticate.ts';
@@ -62,33 +63,28 @@ export interface App {
 }
 
 /**
- * Puts the parts together: the only place besides `config.ts` that sees the configuration whole.
+ * Puts the parts together: the only place besides `config.ts` that sees the configuration whole. What was opened before
+ * a part fails is closed again.
  * @throws InvalidConfiguration, StorageFailed
  */
-export async function createApp(
+export async function createApp(config: Config, deps: { logger: Logger; version: string }): Promise<App> {
+  const opened = new Closers(deps);
+  try {
+    return await assemble(config, deps, opened);
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+}
+
+async function assemble(
   config: Config,
   { logger, version }: { logger: Logger; version: string },
+  opened: Closers,
 ): Promise<App> {
   const isSealed = () => config.sealed;
   const { metadataDeadline } = config.limits;
   const metrics = new Metrics({ hosts: config.upstreams.hosts.map(({ hostname }) => String(hostname)), version });
-
-  // What rests.
-  const hasher = new PackageHasher();
-  const store = await DirectoryArchiveStore.open({ directory: config.data, hasher, logger });
-  const metadataStore = config.redis.url
-    ? await openRedisMetadata({ url: config.redis.url, logger })
-    : await openEmbeddedMetadata(path.join(config.data, paths.metadata), { logger });
-
-  // What is remembered.
-  const cache = new MetadataCache({ store: metadataStore, logger, deadlineMs: metadataDeadline });
-  const hashes = new PackageHashes({ store, cache, logger });
-  const archives = new ArchiveCache({
-    store,
-    logger,
-    concurrentDownloads: config.limits.downloads,
-    onStored: (stored) => hashes.request(stored),
-  });
 
   // What is outside.
   const http = new HttpClient({
@@ -99,6 +95,36 @@ export async function createApp(
     onFailure: (host, error) => metrics.upstreamFailed(host, failureReason(error)),
     isSealed,
   });
+  opened.add('connections', () => http.close());
+
+  // What rests.
+  const hasher = new PackageHasher();
+  opened.add('hasher', () => hasher.close());
+  const store = await DirectoryArchiveStore.open({ directory: config.data, hasher, logger });
+  opened.add('archives', () => store.close());
+  const metadataStore = config.redis.url
+    ? await openRedisMetadata({ url: config.redis.url, logger })
+    : await openEmbeddedMetadata(path.join(config.data, paths.metadata), { logger });
+  opened.add('metadata', () => metadataStore.close());
+
+  // What is remembered.
+  const cache = new MetadataCache({ store: metadataStore, logger, deadlineMs: metadataDeadline });
+  opened.add('cache', () => cache.close());
+  const hashes = new PackageHashes({ store, cache, logger });
+  opened.add('hashes', async () => {
+    await hasher.close();
+    // Those that came in just now are still being written down.
+    await hashes.settled();
+  });
+  const archives = new ArchiveCache({
+    store,
+    logger,
+    concurrentDownloads: config.limits.downloads,
+    onStored: (stored) => hashes.request(stored),
+  });
+  opened.add('downloads', () => archives.close());
+
+  // What is said outside.
   const registry = new ProviderRegistry({ http, logger });
   const discovery = new ServiceDiscovery({ http });
 
@@ -132,8 +158,10 @@ export async function createApp(
 
   // Who may have it.
   const audit = config.log.audit === undefined ? undefined : new AuditLog({ file: config.log.audit, logger });
+  opened.add('audit log', () => audit?.close());
   const needsLinks = config.access.anonymous === 'none' || policy.hostnames.some((host) => policy.forwards(host));
   const linkKeys = needsLinks ? await openLinkKeys(config, logger) : undefined;
+  opened.add('link keys', () => linkKeys?.close());
   linkKeys?.watch();
   const authenticator = new Authenticator({
     anonymous: config.access.anonymous,
@@ -171,6 +199,7 @@ export async function createApp(
     isSealed,
   });
   const server = new HttpServer({ handler, tls });
+  opened.add('server', () => server.drain(DRAIN_MS));
 
   const reloadCertificate = async () => {
     try {
@@ -181,6 +210,7 @@ export async function createApp(
     }
   };
   const certificateCheck = setInterval(reloadCertificate, CERTIFICATE_CHECK_MS).unref();
+  opened.add('certificate check', () => clearInterval(certificateCheck));
 
   return {
     authority: tls?.authority,
@@ -190,20 +220,7 @@ export async function createApp(
     },
     reloadCertificate,
     reopenAuditLog: async () => audit?.reopen(),
-    close: async () => {
-      clearInterval(certificateCheck);
-      await server.drain(DRAIN_MS);
-      linkKeys?.close();
-      await archives.close();
-      await hasher.close();
-      // Hashes that came in just now are still being written down.
-      await hashes.settled();
-      await cache.close();
-      await http.close();
-      await metadataStore.close();
-      await store.close();
-      await audit?.close();
-    },
+    close: () => opened.close(),
   };
 }
 

@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises';
+import type { Hostname } from './address/hostname.ts';
 import { CliCredentials } from './cli-credentials.ts';
 import type { Config, UpstreamConfig } from './config.ts';
-import { InvalidConfiguration } from './errors.ts';
+import { hasCode, InvalidConfiguration, UpstreamUnreachable } from './errors.ts';
 import type { Logger } from './logger.ts';
 import type { UpstreamRule } from './mirror/policy.ts';
 import { tokenSource } from './upstream/credentials.ts';
@@ -27,7 +28,7 @@ async function loadRule(config: UpstreamConfig, shared: CliCredentials | undefin
   return {
     upstream: {
       hostname,
-      token: credentials || !shared ? own : () => shared.token(hostname),
+      token: credentials || !shared ? usable(hostname, own) : () => shared.token(hostname),
       archiveHosts: new Set(config.archiveHosts),
       ca: ca === undefined ? undefined : await readText(`${key}.ca`, ca),
       clientCertificate:
@@ -43,6 +44,18 @@ async function loadRule(config: UpstreamConfig, shared: CliCredentials | undefin
     include: config.include,
     exclude: config.exclude,
     forward: credentials !== undefined && 'forward' in credentials,
+  };
+}
+
+/** A token file that is away while a secret is being rotated is trouble that passes: what is remembered can stand in. */
+function usable(hostname: Hostname, token: () => Promise<string | undefined>): () => Promise<string | undefined> {
+  return async () => {
+    try {
+      return await token();
+    } catch (error) {
+      if (!hasCode(error, 'INVALID_CONFIGURATION')) throw error;
+      throw new UpstreamUnreachable(String(hostname), 'connection', `is not asked: ${error.message}`, { cause: error });
+    }
   };
 }
 

@@ -11,7 +11,7 @@ import {
   UpstreamUnreachable,
 } from '../errors.ts';
 import type { Logger } from '../logger.ts';
-import type { ArchiveStore, IncomingArchive, StoredArchive } from '../store/archive-store.ts';
+import type { ArchiveStore, IncomingArchive, ReleaseFiles, StoredArchive } from '../store/archive-store.ts';
 import { Arrival } from './arrival.ts';
 import type { ArchiveSource, OpenedSource, ReadableArchive } from './readable-archive.ts';
 import { storedReadable } from './stored-readable.ts';
@@ -122,7 +122,7 @@ export class ArchiveDownload {
       }
       // Whoever reads it has waited long enough: making it durable is our own affair.
       this.#arrival?.verified();
-      if (source.release) await this.#store.putRelease(this.#archive.provider, this.#archive.version, source.release);
+      if (source.release) await this.#keepRelease(source.release);
       return await incoming.commit(source.sha256);
     } catch (error) {
       await incoming.abort().catch((cause: unknown) => {
@@ -130,6 +130,12 @@ export class ArchiveDownload {
       });
       throw error;
     }
+  }
+
+  /** What is kept already is the first that was seen, and stays. */
+  async #keepRelease(files: ReleaseFiles): Promise<void> {
+    const { provider, version } = this.#archive;
+    if (!(await this.#store.getRelease(provider, version))) await this.#store.putRelease(provider, version, files);
   }
 
   /** Until everything has come in, over as many connections as it takes. */

@@ -15,7 +15,8 @@ export interface FirstChecksums {
 
 /**
  * Keeps the first SHA256SUMS of each version on disk beside where its archives go, and holds later ones against it. A list
- * that only names more files takes its place: platforms are added to releases.
+ * that contradicts nothing takes its place when it names further files: platforms are added to releases. One that only
+ * leaves files out does not: what it left out could come back as something else.
  *
  * @param checksums verified
  * @param statement what upstream says with them
@@ -28,13 +29,16 @@ export async function firstChecksums(
   checksums: ReleaseChecksums,
   statement: ReleaseStatement,
 ): Promise<FirstChecksums> {
-  const { shasums, digests } = checksums;
+  const { digests } = checksums;
   const kept = await store.getRelease(provider, version);
   const first = kept && digestsIn(kept.shasums);
   const contradicted = new Map([...(first ?? [])].filter(([name, digest]) => (digests.get(name) ?? digest) !== digest));
   if (kept && contradicted.size > 0) return { files: kept, contradicted };
-  // One that is only passed on, and did not come in time, is still good for the same list.
-  const signature = checksums.signature ?? (kept?.shasums.equals(shasums) ? kept.signature : undefined);
+  const addsNothing = kept !== undefined && first !== undefined && [...digests.keys()].every((name) => first.has(name));
+  const shasums = addsNothing ? kept.shasums : checksums.shasums;
+  // A signature is good for its own list only; that list may have come without one, or have had one before.
+  const ofToday = shasums.equals(checksums.shasums) ? checksums.signature : undefined;
+  const signature = ofToday ?? (kept?.shasums.equals(shasums) ? kept.signature : undefined);
   const files = { shasums, signature, statement: statementFile(statement) };
   await store.putRelease(provider, version, files);
   return { files, contradicted };

@@ -51,12 +51,19 @@ export function metadataKinds(settings: FreshnessSettings): MetadataKinds {
   };
 }
 
+/** What one requester was told is not kept for long after it was last asked for: there may be as many as there are tokens. */
+const PRIVATE_KEEP_MS = 24 * 3_600_000;
+
 /**
  * The same for upstreams that are asked on behalf of those who ask here: every answer is also the proof that they may
  * have it, which is to be renewed as often as a list of versions.
  */
 export function privateMetadataKinds(settings: FreshnessSettings): MetadataKinds {
-  return metadataKinds({ ...settings, packages: Math.min(settings.packages, settings.versions) });
+  return metadataKinds({
+    ...settings,
+    packages: Math.min(settings.packages, settings.versions),
+    keep: Math.min(settings.keep, PRIVATE_KEEP_MS),
+  });
 }
 
 /** How values rest: plain JSON. What does not decode (another program's, damaged, an older shape) is a miss. */
