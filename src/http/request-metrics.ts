@@ -3,7 +3,7 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 /** What paths begin with, or are. Whatever matches none of it is `other`. */
 const DOORS: readonly (readonly [door: string, prefixes: readonly string[], paths: readonly string[]])[] = [
   ['providers', ['/providers/'], []],
-  ['registry', ['/registry/'], []],
+  ['registry', ['/registry/'], ['/.well-known/terraform.json']],
   ['get', ['/get/'], []],
   ['admin', ['/admin/'], []],
   ['health', [], ['/healthz', '/readyz', '/metrics']],
@@ -39,12 +39,31 @@ export interface FinishedRequest {
 }
 
 interface DoorMetrics {
-  readonly outcomes: Map<string, { inc(): void }>;
-  readonly bytes: { inc(value: number): void };
+  readonly outcomes: Map<string, Tally>;
+  readonly bytes: Tally;
   readonly seconds: { observe(value: number): void };
 }
 
-/** Counts requests. Labels are resolved once each: what is left for a request to do is to add numbers. */
+/** What has come together since it was last handed to its counter: a plain addition is all that a request pays. */
+class Tally {
+  readonly #counter: { inc(value: number): void };
+  #pending = 0;
+
+  constructor(counter: { inc(value: number): void }) {
+    this.#counter = counter;
+  }
+
+  add(value: number): void {
+    this.#pending += value;
+  }
+
+  settle(): void {
+    if (this.#pending > 0) this.#counter.inc(this.#pending);
+    this.#pending = 0;
+  }
+}
+
+/** Counts requests. Labels are resolved once each, and counters brought up to date when they are read. */
 export class RequestMetrics {
   readonly #requests: Counter<'door' | 'outcome'>;
   readonly #doors: ReadonlyMap<string, DoorMetrics>;
@@ -59,12 +78,18 @@ export class RequestMetrics {
       help: 'Requests whose answer is over, by door and by what became of them.',
       labelNames: ['door', 'outcome'],
       registers,
+      collect: () => {
+        for (const { outcomes } of this.#doors.values()) for (const tally of outcomes.values()) tally.settle();
+      },
     });
     const bytes = new Counter({
       name: 'larder_response_bytes_total',
       help: 'Bytes sent, headers included, by door.',
       labelNames: ['door'],
       registers,
+      collect: () => {
+        for (const { bytes: tally } of this.#doors.values()) tally.settle();
+      },
     });
     const seconds = new Histogram({
       name: 'larder_request_seconds',
@@ -87,7 +112,7 @@ export class RequestMetrics {
     this.#doors = new Map(
       [...DOORS.map(([door]) => door), OTHER].map((door) => [
         door,
-        { outcomes: new Map(), bytes: bytes.labels(door), seconds: seconds.labels(door) },
+        { outcomes: new Map(), bytes: new Tally(bytes.labels(door)), seconds: seconds.labels(door) },
       ]),
     );
     this.#authFailures = new Map(
@@ -101,19 +126,21 @@ export class RequestMetrics {
     const door = doorOf(path);
     const metrics = this.#doors.get(door);
     if (!metrics) return;
-    this.#outcome(door, metrics, outcome).inc();
-    metrics.bytes.inc(bytes);
+    this.#outcome(door, metrics, outcome).add(1);
+    metrics.bytes.add(bytes);
     metrics.seconds.observe(seconds);
     if (outcome === 'stale') this.#stale.inc();
     this.#authFailures.get(outcome)?.inc();
   }
 
-  #outcome(door: string, { outcomes }: DoorMetrics, outcome: string): { inc(): void } {
-    const known = outcomes.get(outcome);
-    if (known) return known;
-    const made = this.#requests.labels(door, outcomes.size < MAX_OUTCOMES ? outcome.toLowerCase() : OTHER);
-    if (outcomes.size < MAX_OUTCOMES) outcomes.set(outcome, made);
-    return made;
+  #outcome(door: string, { outcomes }: DoorMetrics, outcome: string): Tally {
+    const name = outcomes.size < MAX_OUTCOMES || outcomes.has(outcome) ? outcome : OTHER;
+    let tally = outcomes.get(name);
+    if (!tally) {
+      tally = new Tally(this.#requests.labels(door, name.toLowerCase()));
+      outcomes.set(name, tally);
+    }
+    return tally;
   }
 }
 

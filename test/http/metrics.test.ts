@@ -47,6 +47,8 @@ describe('/metrics', () => {
     await index();
     expect((await index('acme/nothing')).status).toBe(404);
     await get('/healthz');
+    await get('/registry/nothing');
+    await get('/get/nothing');
     await get('/');
     await get('/nowhere');
     await get('/admin/inventory');
@@ -56,6 +58,8 @@ describe('/metrics', () => {
       'door="providers",outcome="ok"': 1,
       'door="providers",outcome="not_found"': 1,
       'door="health",outcome="ok"': 1,
+      'door="registry",outcome="not_found"': 1,
+      'door="get",outcome="not_found"': 1,
       'door="page",outcome="ok"': 1,
       'door="other",outcome="not_found"': 1,
       'door="admin",outcome="forbidden"': 1,
