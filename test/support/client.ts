@@ -133,3 +133,11 @@ export function directCliConfig(registry: UpstreamRegistry, options: { as?: stri
 export function mirrorCliConfig(url: string): string {
   return `disable_checkpoint = true\nprovider_installation {\n  network_mirror {\n    url = "${url}/providers/"\n  }\n}\n`;
 }
+
+/** CLI configuration for going through a Larder at `url` as if it were the registries `hosts`, and nowhere else. */
+export function hostCliConfig(url: string, ...hosts: readonly string[]): string {
+  const blocks = hosts.map(
+    (host) => `host "${host}" {\n  services = { "providers.v1" = "${url}/registry/${host}/v1/providers/" }\n}\n`,
+  );
+  return `disable_checkpoint = true\n${blocks.join('')}`;
+}
