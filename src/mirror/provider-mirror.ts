@@ -8,7 +8,7 @@ import { hasCode, IntegrityMismatch } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import type { ProviderVersions } from '../upstream/registry-answers.ts';
-import type { ArchiveSources } from './archive-sources.ts';
+import { type ArchiveSources, publishedTwice } from './archive-sources.ts';
 import type { DriftReports } from './drift.ts';
 import type { PackageHashes } from './package-hashes.ts';
 import { PairMemo } from './pair-memo.ts';
@@ -147,13 +147,18 @@ export class ProviderMirror {
     return onlyAsTold(readable, told, archive);
   }
 
-  /** What a client wants to know before it downloads. Asks upstream for the length at most; pulls nothing. */
+  /**
+   * What a client wants to know before it downloads. Asks upstream for the length at most; pulls nothing.
+   * @throws what `openArchive` throws before it pulls anything
+   */
   async describeArchive(archive: ProviderArchive, requester: Requester = NOBODY): Promise<ArchiveDescription> {
     const upstream = this.#policy.admit(archive.provider, requester);
     const here = await this.#archives.find(archive);
     if (here && isForAll(upstream)) return here;
     const told = await this.#sources.released(upstream, archive);
     if (here) return onlyAsTold(here, told, archive);
+    // What it would have to be is not to be had any more, and what is to be had is not described as it.
+    if (told.drifted) throw publishedTwice(upstream, archive, told.sha256, told.drifted);
     const known = { sha256: told.sha256, storedAt: undefined };
     if (told.size !== undefined) return { ...known, size: told.size };
     return { ...known, size: await this.#sources.length(upstream, archive) };
@@ -167,13 +172,17 @@ export class ProviderMirror {
   ): ListedPackage[] {
     const archives = [...stored.values()].map((kept) => {
       const told = answer?.packages.get(kept.archive.platform.toString());
-      if (told && told.sha256 !== kept.sha256) this.#drift.report(kept.archive, kept.sha256, told.sha256);
+      const published = told?.drifted ?? told?.sha256;
+      if (published && published !== kept.sha256) this.#drift.report(kept.archive, kept.sha256, published);
       this.#hashes.request(kept);
       return { archive: kept.archive, hashes: hashesOf(kept.sha256, kept.h1 ?? sameArchive(kept, told)?.h1) };
     });
-    for (const { platform, sha256, h1 } of answer?.packages.values() ?? []) {
+    for (const { platform, sha256, h1, drifted } of answer?.packages.values() ?? []) {
       if (stored.has(platform.toString())) continue;
-      archives.push({ archive: new ProviderArchive(provider, version, platform), hashes: hashesOf(sha256, h1) });
+      const archive = new ProviderArchive(provider, version, platform);
+      // Noticed before a restart, perhaps.
+      if (drifted) this.#drift.report(archive, sha256, drifted);
+      archives.push({ archive, hashes: hashesOf(sha256, h1) });
     }
     return archives.sort((a, b) => (a.archive.filename < b.archive.filename ? -1 : 1));
   }
