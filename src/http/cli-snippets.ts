@@ -41,6 +41,33 @@ export function cliConfiguration({ baseUrl, upstreams }: MirrorAddress): string 
 `;
 }
 
+/** Where this mirror speaks the provider registry protocol for a registry. Without the slash at its end, clients drop the last part of it. */
+export function providersServiceUrl(baseUrl: string, hostname: Hostname): string {
+  return `${baseUrl.replace(/\/+$/, '')}/registry/${hostname}/v1/providers/`;
+}
+
+/** The blocks that make the clients ask here for what they would ask those registries for. */
+export function hostConfiguration({ baseUrl, upstreams }: MirrorAddress): string {
+  return upstreams
+    .map(
+      (hostname) => `host ${quote(hostname.display)} {
+  services = {
+    "providers.v1" = ${quote(providersServiceUrl(baseUrl, hostname))}
+  }
+}
+`,
+    )
+    .join('');
+}
+
+/** A network mirror for every registry that can be asked for through one, and a `host` block for each of the others. */
+export function recommendedConfiguration({ baseUrl, upstreams }: MirrorAddress): string {
+  const others = hostConfiguration({ baseUrl, upstreams: upstreams.filter((host) => !reachableThroughMirror(host)) });
+  // Without any name in its list, a network mirror is asked for everything.
+  const isMirror = upstreams.length === 0 || upstreams.some(reachableThroughMirror);
+  return (isMirror ? cliConfiguration({ baseUrl, upstreams }) : '') + others;
+}
+
 /** What the clients call the host that a token is for: with its port unless that is 443. */
 export function credentialsHost(baseUrl: string): string {
   return new URL(baseUrl).host;
@@ -51,12 +78,14 @@ export function tokenVariable(host: string): string {
   return `TF_TOKEN_${host.replaceAll('-', '__').replaceAll('.', '_')}`;
 }
 
-/** The block of the CLI configuration that holds the token for this mirror. */
-export function tokenConfiguration(baseUrl: string): string {
-  return `credentials ${quote(credentialsHost(baseUrl))} {
-  token = "…"
-}
-`;
+/**
+ * The blocks of the CLI configuration that hold the token for this mirror: under its own name for what is asked of a
+ * network mirror, under those of the registries for what goes through `host` blocks.
+ */
+export function tokenConfiguration({ baseUrl, upstreams }: MirrorAddress): string {
+  const names = upstreams.filter((host) => !reachableThroughMirror(host)).map((host) => host.display);
+  const own = upstreams.length === 0 || upstreams.some(reachableThroughMirror) ? [credentialsHost(baseUrl)] : [];
+  return [...own, ...names].map((name) => `credentials ${quote(name)} {\n  token = "…"\n}\n`).join('');
 }
 
 /** The commands after which a client trusts Larder's own certificate authority. `curl -k`: it is not trusted yet. */
@@ -85,7 +114,7 @@ export function startUpMessage({
 
 To install through it, put this into the CLI configuration (~/.terraformrc or ~/.tofurc):
 
-${indent(cliConfiguration({ baseUrl, upstreams }) + (needsToken ? tokenConfiguration(baseUrl) : ''))}${trust}`;
+${indent(recommendedConfiguration({ baseUrl, upstreams }) + (needsToken ? tokenConfiguration({ baseUrl, upstreams }) : ''))}${trust}`;
 }
 
 function indent(text: string): string {

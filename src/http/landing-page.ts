@@ -2,9 +2,10 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { type RequestHandler, type Response, Router } from 'express';
 import type { Hostname } from '../address/hostname.ts';
 import {
-  cliConfiguration,
   credentialsHost,
+  hostConfiguration,
   reachableThroughMirror,
+  recommendedConfiguration,
   tokenConfiguration,
   tokenVariable,
   trustCommands,
@@ -93,7 +94,7 @@ it, keeps it, and goes on serving it when the registry does not answer.</p>
 <h2 id="use">Point your CLI here</h2>
 <p>Put this into the CLI configuration: <code>~/.tofurc</code>, <code>~/.terraformrc</code>, or the file that
 <code>TF_CLI_CONFIG_FILE</code> names. Then run <code>init</code> as always.</p>
-${codeBlock('CLI configuration', cliConfiguration({ baseUrl, upstreams: options.upstreams }))}
+${codeBlock('CLI configuration', recommendedConfiguration({ baseUrl, upstreams: options.upstreams }))}
 <ul>
 <li>The slash at the end of the URL matters: without it, the clients drop its last part.</li>
 <li><code>trust_all_hashes</code> makes OpenTofu 1.12 and newer write the hashes of all platforms into the lock file, for
@@ -106,7 +107,9 @@ the address of the proxy that terminates TLS in front of Larder.</li>`
 </ul>
 </section>
 
-${options.authenticator.isRequired && tokenSection(baseUrl)}
+${options.authenticator.isRequired && tokenSection(baseUrl, options.upstreams)}
+
+${reachable.length > 0 && lockFileSection(baseUrl, reachable)}
 
 ${options.caCertificate !== undefined && trustSection(baseUrl, options.caCertificate)}
 
@@ -122,8 +125,8 @@ ${
 }
 ${
   unreachable.length > 0 &&
-  html`<p>The clients cannot ask a network mirror for providers of a host with a port: they fail before they send anything. Leave
-those hosts out of <code>include</code>.</p>`
+  html`<p>The clients cannot ask a network mirror for providers of a host with a port: they fail before they send anything. That is
+what the <code>host</code> blocks above are for. ${HOST_BLOCK_WARNING}</p>`
 }
 </section>
 </main>
@@ -133,14 +136,33 @@ those hosts out of <code>include</code>.</p>`
 `;
 }
 
-function tokenSection(baseUrl: string): Markup {
+/** What people find out otherwise when their modules are gone. */
+const HOST_BLOCK_WARNING = html`A <code>host</code> block is all that the CLI then knows of that host: services that it does not name,
+<code>modules.v1</code> among them, count as not provided. Where you use modules of the host, add <code>"modules.v1"</code> with the
+address that the registry&rsquo;s own <code>/.well-known/terraform.json</code> gives.`;
+
+function lockFileSection(baseUrl: string, upstreams: readonly Hostname[]): Markup {
+  return html`<section aria-labelledby="lock">
+<h2 id="lock">Complete lock files on the first init</h2>
+<p>Through a network mirror Terraform writes the hash of one platform into the lock file, and verifies no signature. With these blocks
+<em>in place of</em> <code>provider_installation</code> it asks here as if this were the registry: signatures are verified, and all platforms locked.</p>
+${codeBlock('host blocks', hostConfiguration({ baseUrl, upstreams }))}
+<ul>
+<li class="warning">${HOST_BLOCK_WARNING}</li>
+<li>A token for this mirror then goes under the name of the registry&rsquo;s host, not of this one.</li>
+</ul>
+</section>`;
+}
+
+function tokenSection(baseUrl: string, upstreams: readonly Hostname[]): Markup {
   const host = credentialsHost(baseUrl);
   return html`<section aria-labelledby="token">
 <h2 id="token">Give it your token</h2>
 <p>This mirror wants to know who asks. Put the token that you were given into the same file:</p>
-${codeBlock('Credentials', tokenConfiguration(baseUrl))}
+${codeBlock('Credentials', tokenConfiguration({ baseUrl, upstreams }))}
 <ul>
-<li>The name is the host of the mirror's URL with its port; only port 443 is left out.</li>
+<li>The name is the host of the mirror's URL with its port; only port 443 is left out. What goes through a <code>host</code> block is
+asked for with the token of the host that the block names.</li>
 ${
   host.includes(':')
     ? html`<li>In CI: <code>env 'TF_TOKEN_${host}=…' terraform init</code>. No shell can <code>export</code> a variable with a port in

@@ -1,4 +1,6 @@
 import { expect, it } from 'vitest';
+import { Hostname } from '../../src/address/hostname.ts';
+import { recommendedConfiguration } from '../../src/http/cli-snippets.ts';
 import { afterTest } from '../support/after-test.ts';
 import {
   type ClientResult,
@@ -187,6 +189,29 @@ function suite(program: 'terraform' | 'tofu'): void {
       });
     expectSuccess(await init('token-of-one'));
     expect((await init('token-of-somebody-else')).code).toBe(1);
+  });
+
+  it('the configuration that Larder recommends serves registries with a port and without, by one file', async () => {
+    const internet = await Internet.start();
+    await internet.registry.addProvider(WIDGET);
+    const registry = await registryOnPort('token-of-one');
+    const hosts = {
+      [registry.hostname]: { ca: 'ca.pem', privateNetwork: true, credentials: { token: 'token-of-one' } },
+    };
+    const { upstreams } = internet.larderConfig();
+    const config = { upstreams: { ...upstreams, hosts: { ...upstreams.hosts, ...hosts } } };
+    const larder = await startLarder({ config, env: { ...internet.env, NO_PROXY: 'localhost' } });
+    const names = [REGISTRY, registry.hostname].map((name) => Hostname.parse(name));
+    const { directory } = await workspace({
+      providers: {
+        widget: { source: `${REGISTRY}/acme/widget` },
+        gadget: { source: `${registry.hostname}/acme/widget` },
+      },
+    });
+    const cliConfig = recommendedConfiguration({ baseUrl: larder.url, upstreams: names });
+    expectSuccess(await runClient({ program, args: ['init', '-no-color'], directory, cliConfig, ca: larder.ca }));
+    expect(registry.releases.requests.count('GET', /\.zip$/)).toBe(1);
+    expect(internet.registry.releases.requests.count('GET', /\.zip$/)).toBe(1);
   });
 
   it('what upstream says to those who install is shown', async () => {

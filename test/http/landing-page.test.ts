@@ -3,7 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Hostname } from '../../src/address/hostname.ts';
-import { cliConfiguration, startUpMessage } from '../../src/http/cli-snippets.ts';
+import {
+  cliConfiguration,
+  hostConfiguration,
+  recommendedConfiguration,
+  startUpMessage,
+} from '../../src/http/cli-snippets.ts';
 import { html } from '../../src/http/html.ts';
 import { loadTls } from '../../src/http/tls.ts';
 import { start } from './harness.ts';
@@ -39,6 +44,24 @@ test('L2, R96: hosts with ports are left out of it, and international names are 
   expect(configuration).toContain('url     = "https://larder.example.com/providers/"');
   expect(configuration).not.toContain('8443');
   expect(configuration).not.toContain('xn--');
+});
+
+test('hosts with ports get a block of their own, which names the provider service with a slash at its end', () => {
+  const baseUrl = 'https://larder.example.com/base/';
+  const upstreams = ['registry.corp.example:8443', 'xn--bcher-kva.example.com'].map((text) => Hostname.parse(text));
+  const block = `host "registry.corp.example:8443" {
+  services = {
+    "providers.v1" = "https://larder.example.com/base/registry/registry.corp.example:8443/v1/providers/"
+  }
+}
+`;
+  expect(recommendedConfiguration({ baseUrl, upstreams })).toBe(cliConfiguration({ baseUrl, upstreams }) + block);
+  // A network mirror without any name in its list would be asked for everything.
+  expect(recommendedConfiguration({ baseUrl, upstreams: upstreams.slice(0, 1) })).toBe(block);
+  expect(hostConfiguration({ baseUrl, upstreams })).toContain('host "bücher.example.com" {');
+  const message = startUpMessage({ baseUrl, upstreams: upstreams.slice(0, 1), needsToken: true });
+  expect(message).toContain('credentials "registry.corp.example:8443" {');
+  expect(message).not.toContain('credentials "larder.example.com"');
 });
 
 test('a URL cannot break out of the configuration', () => {
@@ -115,6 +138,9 @@ test('the page says which registries cannot be reached through a mirror, and wha
   );
   const page = (await ask('GET /')).body.toString();
   expect(page).toContain('<code>registry.corp.example:8443</code> <span class="note">not through a network mirror');
+  expect(page).toContain('host &quot;registry.corp.example:8443&quot; {');
+  expect(page).toContain('/registry/registry.terraform.io/v1/providers/&quot;');
+  expect(page).toContain('<code>modules.v1</code> among them, count as not provided');
   expect(page).toContain('Ready, with limits · sealed');
   expect(page).toContain('metadata: not available');
 });
