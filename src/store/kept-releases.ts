@@ -1,11 +1,11 @@
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ProviderAddress } from '../address/provider.ts';
 import { Version } from '../address/version.ts';
 import type { ReleaseFiles } from './archive-store.ts';
 import { paths } from './keys.ts';
 import type { PartialFiles } from './partial-files.ts';
-import { ifPresent, ofStorage } from './storage-errors.ts';
+import { ifPresent, ofStorage, readIfFile } from './storage-errors.ts';
 
 /** SHA256SUMS, signatures and statements, as files beside the archives of their versions. */
 export class KeptReleases {
@@ -38,7 +38,7 @@ export class KeptReleases {
 
   /** @throws StorageFailed */
   async get(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined> {
-    const read = (path: string) => ifPresent('reading checksums', readFile(join(this.#directory, path)));
+    const read = (path: string) => readIfFile('reading checksums', join(this.#directory, path));
     const [shasums, signature, statement] = await Promise.all([
       read(paths.shasums(provider, version)),
       read(paths.signature(provider, version)),

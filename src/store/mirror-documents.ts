@@ -1,4 +1,4 @@
-import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import type { ProviderArchive } from '../address/archive.ts';
@@ -8,7 +8,7 @@ import { Version } from '../address/version.ts';
 import type { Logger } from '../logger.ts';
 import { paths } from './keys.ts';
 import type { PartialFiles } from './partial-files.ts';
-import { ifPresent, ofStorage } from './storage-errors.ts';
+import { ifPresent, ofStorage, readIfFile } from './storage-errors.ts';
 
 /** Documents kept parsed. One is a few kilobytes. */
 const MAX_PARSED = 5_000;
@@ -48,7 +48,7 @@ export class MirrorDocuments {
   async records(provider: ProviderAddress, version: Version): Promise<Records> {
     const path = join(this.#directory, paths.version(provider, version));
     const seen = await ifPresent('looking for a mirror document', stat(path));
-    if (!seen) return new Map();
+    if (!seen?.isFile()) return new Map();
     const identity = fileIdentity(seen);
     const parsed = this.#parsed.get(path);
     if (parsed?.identity === identity) return parsed.records;
@@ -101,16 +101,16 @@ export class MirrorDocuments {
       return;
     }
     const content = asJson({ versions: Object.fromEntries(versions.map((version) => [version.toString(), {}])) });
-    const current = await ifPresent('reading a mirror document', readFile(path, 'utf8'));
-    if (current !== content) await this.#partials.write(path, content);
+    const current = await readIfFile('reading a mirror document', path);
+    if (current?.toString() !== content) await this.#partials.write(path, content);
   }
 
   /** Absent and unreadable documents are empty ones: what they should have said is found out anew. */
   async #read(path: string): Promise<Record<string, unknown>> {
-    const text = await ifPresent('reading a mirror document', readFile(path, 'utf8'));
-    if (text === undefined) return {};
+    const content = await readIfFile('reading a mirror document', path);
+    if (content === undefined) return {};
     try {
-      const document: unknown = JSON.parse(text);
+      const document: unknown = JSON.parse(content.toString());
       if (isObject(document)) return document;
     } catch {
       // Falls through: damaged and nonsensical are the same here.

@@ -32,7 +32,7 @@ export class PartialFiles {
   /** A new empty file, open for reading and writing. @throws StorageFailed */
   async create(): Promise<{ path: string; handle: FileHandle }> {
     const path = join(this.#directory, `${hostname()}-${process.pid}-${randomUUID()}`);
-    return { path, handle: await ofStorage('creating a partial file', open(path, 'wx+')) };
+    return { path, handle: await ofStorage('creating a partial file', this.#open(path)) };
   }
 
   /** Puts a small file in place as a whole: readers see the old content or the new one. @throws StorageFailed */
@@ -65,6 +65,19 @@ export class PartialFiles {
       );
     } finally {
       await rm(path, { force: true }).catch(() => {});
+    }
+  }
+
+  async #open(path: string): Promise<FileHandle> {
+    try {
+      return await open(path, 'wx+');
+    } catch (error) {
+      // Somebody cleared it away: no reason to fail until the next start. That the whole data directory is gone is one.
+      if (!isAbsent(error)) throw error;
+      await mkdir(this.#directory).catch((cause: NodeJS.ErrnoException) => {
+        if (cause.code !== 'EEXIST') throw cause;
+      });
+      return open(path, 'wx+');
     }
   }
 

@@ -1,3 +1,5 @@
+import { constants } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { LarderError, StorageFailed } from '../errors.ts';
 
 /** Waits for file operations; what the file system throws becomes StorageFailed. `operation` is shown to clients. */
@@ -19,8 +21,27 @@ export async function ifPresent<T>(operation: string, work: Promise<T>): Promise
   }
 }
 
-/** No such file, or a file where a directory would have to be. */
+/**
+ * All of a small file. `undefined` when there is none, also when only something else goes by its name: a directory, or
+ * a pipe, which would be waited for without end. @throws StorageFailed
+ */
+export function readIfFile(operation: string, path: string): Promise<Buffer | undefined> {
+  return ifPresent(operation, readFileOnly(path));
+}
+
+async function readFileOnly(path: string): Promise<Buffer | undefined> {
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    return (await handle.stat()).isFile() ? await handle.readFile() : undefined;
+  } finally {
+    await handle.close();
+  }
+}
+
+/** ELOOP: a link that leads in a circle. ENXIO: a socket. */
+const ABSENT: ReadonlySet<unknown> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO']);
+
+/** No such file, a file where a directory would have to be, or something that goes by the name and is no file. */
 export function isAbsent(error: unknown): boolean {
-  const code = (error as { code?: unknown } | null)?.code;
-  return code === 'ENOENT' || code === 'ENOTDIR';
+  return ABSENT.has((error as { code?: unknown } | null)?.code);
 }

@@ -2,7 +2,19 @@ import { execFileSync, spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, open, readdir, readFile, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises';
+import {
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -284,6 +296,24 @@ describe('archives that others put in place', () => {
     expect(asked).toBe(2);
   });
 
+  test.each([
+    ['a pipe', (path: string) => void execFileSync('mkfifo', [path])],
+    ['a directory', (path: string) => mkdir(path)],
+    ['a link to itself', (path: string) => symlink(path, path)],
+    ['a link that leads nowhere', (path: string) => symlink('/absent/file', path)],
+  ])('%s in the place of a file counts as no file, and the others are served', async (_, make) => {
+    const store = await openStore();
+    await put(store, darwin, bytes);
+    const other = archiveOf('terraform-provider-widget_2.0.0_linux_amd64.zip');
+    const { provider, version } = other;
+    for (const path of [paths.version(provider, version), paths.shasums(provider, version), paths.archive(other)]) {
+      await make(join(directory, path));
+    }
+    expect(await store.find(other)).toBeUndefined();
+    expect(await store.getRelease(provider, version)).toBeUndefined();
+    expect((await store.list(provider)).map(({ archive }) => archive)).toEqual([darwin]);
+  });
+
   test('a record under another name says nothing of the file', async () => {
     await place(linux, zip);
     await placeDocument(linux, { hashes: [`zh:${'0'.repeat(64)}`], url: 'https://cdn.example.com/x.zip', size: 3 });
@@ -356,10 +386,17 @@ describe('a failing disk', () => {
     ).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
   });
 
+  test('a cleared away directory for partial files is made again, for all who write at once', async () => {
+    const store = await openStore();
+    await rm(join(directory, paths.partial), { recursive: true });
+    const both = await Promise.all([linux, darwin].map((archive) => put(store, archive, bytes)));
+    expect(both.map(({ size }) => size)).toEqual([bytes.length, bytes.length]);
+  });
+
   test('check rejects when nothing can be written', async () => {
     const store = await openStore();
     await store.check();
-    await rm(join(directory, paths.partial), { recursive: true });
+    await rm(directory, { recursive: true });
     await expect(store.check()).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
   });
 });
