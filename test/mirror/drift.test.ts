@@ -26,6 +26,7 @@ describe('a version that is published twice', () => {
     const refused = await archive('1.0.0', 'darwin_arm64');
     expect(refused.status).toBe(502);
     expect(refused.json()).toMatchObject({ code: 'INTEGRITY_MISMATCH', hint: expect.stringContaining('larder purge') });
+    expect((await archive('1.0.0', 'darwin_arm64', { method: 'HEAD' })).status).toBe(502);
     const drifts = larder.log.filter(({ message }) => message.includes('publishes other bytes'));
     expect(drifts.map(({ fields }) => fields['archive'])).toHaveLength(2);
   });
