@@ -11,13 +11,16 @@ import { UpstreamInvalid } from '../errors.ts';
 /** Deprecated IPv4-compatible addresses: the library calls them ordinary, some systems route them to the IPv4 one. */
 const IPV4_COMPATIBLE = ipaddr.parseCIDR('::/96') as [ipaddr.IPv6, number];
 
+/** In the public range, but Azure's own: there it answers every machine with that machine's settings and secrets. */
+const AZURE_HOST_SERVICE = '168.63.129.16';
+
 /** Whether it is an ordinary address on the internet, IPv4-in-IPv6 forms looked through. */
 export function isPublicAddress(address: string): boolean {
   // A zone (`fe80::1%eth0`) exists for link-local addresses only.
   if (!ipaddr.isValid(address) || address.includes('%')) return false;
   const parsed = ipaddr.process(address);
   if (parsed.kind() === 'ipv6' && (parsed as ipaddr.IPv6).match(IPV4_COMPATIBLE)) return false;
-  return parsed.range() === 'unicast';
+  return parsed.range() === 'unicast' && parsed.toString() !== AZURE_HOST_SERVICE;
 }
 
 /** A name resolved to nothing but addresses that are not allowed. Raised in the connection, told in plain words later. */
