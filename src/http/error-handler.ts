@@ -126,9 +126,19 @@ export function pathOf(target: string): string {
   return end === -1 ? target : target.slice(0, end);
 }
 
-/** A request target as logs may show it: without the query, and without what makes a download link good. */
+/** What a capability ends in: its signature. */
+const SIGNED = /(?:\.|%2e)[\w-]{43}(?![\w-])/i;
+
+/**
+ * A request target as logs may show it: without the query, and without what makes a download link good, which is as
+ * good as ever when the link was only put together wrongly (`/mirror/get/…`, `/get//…`).
+ */
 export function loggedPath(target: string): string {
-  return pathOf(target).replace(/^\/get\/[^/]*/, '/get/…');
+  const path = pathOf(target).replace(/^\/get\/[^/]*/, '/get/…');
+  return path
+    .split('/')
+    .map((segment) => (SIGNED.test(segment) ? '…' : segment))
+    .join('/');
 }
 
 function headersFor(error: LarderError): Record<string, string> {

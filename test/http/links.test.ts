@@ -217,6 +217,21 @@ describe('the door for links', () => {
     expect(JSON.stringify(log.entries)).not.toContain(capabilityOf(path.slice(1)));
   });
 
+  it('is in no log either when it was put together wrongly', async () => {
+    const { ask, path, log } = await open();
+    const wrong = [
+      `/mirror${path}`,
+      path.replace('/get/', '/get//'),
+      path.replace('/get/', '/%67et/'),
+      path.replace('/get/', '/get/get/').replaceAll('.', '%2E'),
+      path.replace(/^\/get\/([^/]+)/, '/providers/$1%20'),
+    ];
+    for (const other of wrong) expect((await ask(`GET ${other}`)).statusLine).toMatch(/ 40[0134] /);
+    const signature = capabilityOf(path.slice(1)).slice(-43);
+    expect(log.entries.length).toBeGreaterThanOrEqual(wrong.length);
+    expect(JSON.stringify(log.entries)).not.toContain(signature);
+  });
+
   it('refuses the links of those who are gone or may not read any more', async () => {
     const tokens = [token('ci')];
     const { ask, path } = await open(tokens);
