@@ -3,6 +3,7 @@ import { createApp } from '../app.ts';
 import { describeConfig, loadConfig, refuseUnavailable } from '../config.ts';
 import { startUpMessage } from '../http/cli-snippets.ts';
 import { createLogger } from '../logger.ts';
+import { startFailure } from './start-failure.ts';
 
 /** `larder serve`: runs the mirror until SIGTERM or SIGINT, then finishes what is under way. */
 export function addServe(program: Command, version: string): void {
@@ -14,10 +15,13 @@ export function addServe(program: Command, version: string): void {
       const config = await loadConfig({ ...(file && { file }), env: process.env, cwd: process.cwd() });
       refuseUnavailable(config);
       const logger = createLogger(config.log);
-      const app = await createApp(config, { logger, version });
+      const explained = (error: unknown) => {
+        throw startFailure(error, config);
+      };
+      const app = await createApp(config, { logger, version }).catch(explained);
       // Before it listens: whoever sees it listening may end it.
       const shutdown = firstOf('SIGTERM', 'SIGINT');
-      const address = await app.listen();
+      const address = await app.listen().catch(explained);
       logger.info('listening', { version, ...describeConfig(config), url: address.url });
 
       const caFile = app.authority?.file;
