@@ -102,6 +102,8 @@ describeWith(['terraform'], 'terraform init through a Larder that wants a token'
       expect(log).not.toMatch(/\/get\/[^…]/);
     }
     const { dataDirectory } = larder.setup;
+    // Hashes and documents are still being written: once it has ended, no file moves away between listing and reading.
+    await larder.close();
     const kept = await readdir(dataDirectory, { recursive: true, withFileTypes: true });
     for (const entry of kept.filter((found) => found.isFile())) {
       expect((await readFile(join(entry.parentPath, entry.name))).includes(TOKEN), entry.name).toBe(false);
