@@ -1,3 +1,4 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Hostname } from './address/hostname.ts';
 import { CliCredentials } from './cli-credentials.ts';
@@ -30,14 +31,8 @@ async function loadRule(config: UpstreamConfig, shared: CliCredentials | undefin
       hostname,
       token: credentials || !shared ? usable(hostname, own) : () => shared.token(hostname),
       archiveHosts: new Set(config.archiveHosts),
-      ca: ca === undefined ? undefined : await readText(`${key}.ca`, ca),
-      clientCertificate:
-        clientCertificate === undefined
-          ? undefined
-          : {
-              cert: await readText(`${key}.clientCertificate.cert`, clientCertificate.cert),
-              key: await readText(`${key}.clientCertificate.key`, clientCertificate.key),
-            },
+      ca: ca === undefined ? undefined : await readCertificates(`${key}.ca`, ca),
+      clientCertificate: clientCertificate && (await readKeyPair(`${key}.clientCertificate`, clientCertificate)),
       privateNetwork: config.privateNetwork,
       signatures: config.signatures,
     },
@@ -57,6 +52,38 @@ function usable(hostname: Hostname, token: () => Promise<string | undefined>): (
       throw new UpstreamUnreachable(String(hostname), 'connection', `is not asked: ${error.message}`, { cause: error });
     }
   };
+}
+
+const PEM_CERTIFICATE = /-----BEGIN (X509 |TRUSTED )?CERTIFICATE-----[^-]*-----END \1CERTIFICATE-----/g;
+
+/** Node takes a file without any certificate as it is, and then trusts nothing of it, without a word. */
+async function readCertificates(key: string, file: string): Promise<string> {
+  const text = await readText(key, file);
+  try {
+    const [first, ...others] = text.match(PEM_CERTIFICATE) ?? [''];
+    for (const certificate of [first, ...others]) new X509Certificate(certificate);
+  } catch (cause) {
+    throw new InvalidConfiguration(`${key}: ${file} holds no PEM certificate, or a damaged one`, { cause });
+  }
+  return text;
+}
+
+async function readKeyPair(
+  key: string,
+  files: { readonly cert: string; readonly key: string },
+): Promise<{ cert: string; key: string }> {
+  const pair = {
+    cert: await readCertificates(`${key}.cert`, files.cert),
+    key: await readText(`${key}.key`, files.key),
+  };
+  let belongsTogether: boolean;
+  try {
+    belongsTogether = new X509Certificate(pair.cert).checkPrivateKey(createPrivateKey(pair.key));
+  } catch (cause) {
+    throw new InvalidConfiguration(`${key}.key: ${files.key} holds no PEM private key that can be read`, { cause });
+  }
+  if (belongsTogether) return pair;
+  throw new InvalidConfiguration(`${key}.key: ${files.key} is not the key of the first certificate in ${files.cert}`);
 }
 
 async function readText(key: string, file: string): Promise<string> {
