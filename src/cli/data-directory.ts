@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
+import type { ProviderArchive } from '../address/archive.ts';
 import { AuditLog } from '../audit.ts';
 import { MetadataCache } from '../cache/metadata-cache.ts';
 import { type Config, loadConfig } from '../config.ts';
@@ -75,6 +76,17 @@ export class DataDirectory {
         await metadata.close();
       },
     };
+  }
+
+  /** Reads every archive; what is damaged is discarded. @throws StorageFailed */
+  async *verify(): AsyncGenerator<{ readonly archive: ProviderArchive; readonly isIntact: boolean }> {
+    for await (const provider of this.#store.providers()) {
+      for (const stored of await this.#store.list(provider)) {
+        const isIntact = await this.#store.verify(stored);
+        if (!isIntact) await this.#store.discard(stored.archive);
+        yield { archive: stored.archive, isIntact };
+      }
+    }
   }
 
   /** Where it is written down what was done, if anywhere. The caller closes it. */

@@ -1,8 +1,5 @@
 import type { Command } from 'commander';
-import { loadConfig } from '../config.ts';
-import { createLogger } from '../logger.ts';
-import { DirectoryArchiveStore } from '../store/directory-archive-store.ts';
-import { PackageHasher } from '../store/package-hash.ts';
+import { DataDirectory } from './data-directory.ts';
 
 /**
  * `larder verify`: reads every stored archive and compares its digest. What is damaged is discarded, so that the next
@@ -15,32 +12,19 @@ export function addVerify(program: Command): void {
     .option('-c, --config <file>', 'configuration laid over the defaults (also LARDER_CONFIG)')
     .option('--json', 'one JSON object an archive')
     .action(async ({ config: file, json = false }: { config?: string; json?: boolean }) => {
-      const config = await loadConfig({ ...(file && { file }), env: process.env, cwd: process.cwd() });
-      const hasher = new PackageHasher();
-      const store = await DirectoryArchiveStore.open({
-        directory: config.data,
-        hasher,
-        logger: createLogger(config.log),
-      });
+      const directory = await DataDirectory.open(file);
       let intact = 0;
       let damaged = 0;
       try {
-        for await (const provider of store.providers()) {
-          for (const stored of await store.list(provider)) {
-            const isIntact = await store.verify(stored);
-            if (isIntact) intact += 1;
-            else {
-              damaged += 1;
-              await store.discard(stored.archive);
-            }
-            const archive = stored.archive.toString();
-            if (json) console.log(JSON.stringify({ archive, state: isIntact ? 'intact' : 'discarded' }));
-            else if (!isIntact) console.log(`${archive}: damaged, discarded`);
-          }
+        for await (const { archive, isIntact } of directory.verify()) {
+          if (isIntact) intact += 1;
+          else damaged += 1;
+          if (json)
+            console.log(JSON.stringify({ archive: archive.toString(), state: isIntact ? 'intact' : 'discarded' }));
+          else if (!isIntact) console.log(`${archive}: damaged, discarded`);
         }
       } finally {
-        await store.close();
-        await hasher.close();
+        await directory.close();
       }
       if (!json) console.log(`${intact} intact, ${damaged} damaged and discarded`);
       if (damaged > 0) process.exitCode = 1;
