@@ -145,7 +145,7 @@ export class ArchiveDownload {
       const before = arrival?.written ?? 0;
       try {
         const opened = await source.open(before, this.#abort.signal);
-        arrival ??= this.#begin(source, opened, incoming);
+        arrival ??= await this.#begin(source, opened, incoming);
         await this.#append(opened, arrival, digest);
         return;
       } catch (error) {
@@ -165,8 +165,14 @@ export class ArchiveDownload {
     }
   }
 
-  #begin(source: ArchiveSource, opened: OpenedSource, incoming: IncomingArchive): Arrival {
+  async #begin(source: ArchiveSource, opened: OpenedSource, incoming: IncomingArchive): Promise<Arrival> {
     const size = opened.size ?? source.size;
+    try {
+      if (size !== undefined) await incoming.expect(size);
+    } catch (error) {
+      opened.body.destroy();
+      throw error;
+    }
     this.#arrival = new Arrival({ store: this.#store, incoming, sha256: source.sha256, size });
     this.#readable.resolve(this.#arrival);
     return this.#arrival;

@@ -82,6 +82,8 @@ export interface ArchiveStore {
 
 /** An archive that is being written, and can already be read as far as it has come. */
 export interface IncomingArchive {
+  /** Told how many bytes will come, before the first. @throws StorageFailed when there is no room for them */
+  expect(size: number): Promise<void>;
   /** Appends. Applies backpressure: await it. */
   write(chunk: Uint8Array): Promise<void>;
   /** Bytes appended so far are readable through this at any time, also after `commit`. `end` inclusive. */

@@ -1,5 +1,6 @@
-import { type FileHandle, open, rm } from 'node:fs/promises';
+import { type FileHandle, open, rm, statfs } from 'node:fs/promises';
 import type { Sha256 } from '../address/hash.ts';
+import { StorageFailed } from '../errors.ts';
 import type { IncomingArchive, IncomingReader, StoredArchive } from './archive-store.ts';
 import { ofStorage } from './storage-errors.ts';
 
@@ -29,6 +30,14 @@ export class IncomingFile implements IncomingArchive {
     this.#path = deps.path;
     this.#handle = deps.handle;
     this.#publish = deps.publish;
+  }
+
+  /** Better told now than after most of it was fetched and given to somebody. */
+  async expect(size: number): Promise<void> {
+    const { bavail, bsize } = await ofStorage('looking for room', statfs(this.#path));
+    if (bavail * bsize >= size) return;
+    const full = Object.assign(new Error(`${size} bytes do not fit`), { code: 'ENOSPC' });
+    throw new StorageFailed('storing an archive', full);
   }
 
   async write(chunk: Uint8Array): Promise<void> {

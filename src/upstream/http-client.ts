@@ -318,7 +318,13 @@ async function authorizationFor(
 ): Promise<{ authorization?: string }> {
   if (!authenticate || url.origin !== first.origin) return {};
   const token = await tokenInTime(upstream, signal);
-  return token ? { authorization: `Bearer ${token}` } : {};
+  if (!token) return {};
+  if (url.protocol !== 'https:') {
+    throw new UpstreamInvalid(url.host, 'is to be asked over http, where a token would travel in the clear', {
+      hint: `Let the service discovery of ${upstream.hostname} name an https:// address, or configure no token for it.`,
+    });
+  }
+  return { authorization: `Bearer ${token}` };
 }
 
 function plainHeaders(headers: Readonly<Record<string, string | string[] | undefined>>): Headers {

@@ -416,6 +416,13 @@ describe('failures', () => {
     expect(openings).toBe(1);
   });
 
+  test('R83: what does not fit on the disk is refused before anybody is given anything of it', async () => {
+    const source = new ScriptedSource(300_000, inChunks);
+    source.size = Number.MAX_SAFE_INTEGER;
+    await expect(cache.read(archive, source.load)).rejects.toMatchObject({ code: 'STORAGE_FAILED', full: true });
+    expect(source.offsets).toEqual([0]);
+  });
+
   test('R83: a disk that fails in the middle is said to all, and the next read tries again', async () => {
     let isFull = true;
     const failing = new Proxy(store, {

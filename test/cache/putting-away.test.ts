@@ -37,6 +37,7 @@ function cacheBefore(commit: () => Promise<void>): ArchiveCache {
     const incoming = await store.receive(...args);
     return {
       write: (chunk) => incoming.write(chunk),
+      expect: (size) => incoming.expect(size),
       openReader: () => incoming.openReader(),
       abort: () => incoming.abort(),
       commit: async (sha256) => {

@@ -104,6 +104,16 @@ export function testArchiveStore(open: () => Promise<ArchiveStoreFixture>): void
       expect(await store.find(linux)).toBeUndefined();
     });
 
+    test('R83: what there is no room for is refused before it arrives', async () => {
+      const incoming = await store.receive(linux);
+      await incoming.expect(bytes.length);
+      await expect(incoming.expect(Number.MAX_SAFE_INTEGER)).rejects.toMatchObject({
+        code: 'STORAGE_FAILED',
+        full: true,
+      });
+      await incoming.abort();
+    });
+
     test('what is arriving can be read as far as it has come, and also afterwards', async () => {
       const incoming = await store.receive(linux);
       const early = await incoming.openReader();

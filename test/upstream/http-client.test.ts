@@ -509,6 +509,12 @@ describe('redirects', () => {
     expect(plain.connections()).toBe(0);
   });
 
+  test('R28: no token travels in the clear, wherever discovery leads', async () => {
+    const upstream = await upstreamAt('registry.example', { token: async () => 'TOKEN' });
+    const failure = await failureOf(get(clientFor(), upstream, 'http://127.0.0.1:9/', { authenticate: true }));
+    expect(failure).toMatchObject({ code: 'UPSTREAM_INVALID', message: expect.stringContaining('in the clear') });
+  });
+
   test('the token is sent only when asked for', async () => {
     const { server, ask } = await redirecting(302, () => '/b');
     await ask({ authenticate: false });
