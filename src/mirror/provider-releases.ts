@@ -116,17 +116,16 @@ export class ProviderReleases {
     const { provider, version, platform } = archive;
     const upstream = this.#policy.admit(provider, requester);
     const stored = await this.#store.find(archive);
-    const kept = isForAll(upstream) && stored ? await this.#keptOf(stored) : undefined;
+    const kept = once(async () => (isForAll(upstream) && stored ? this.#keptOf(stored) : undefined));
     const { answer, stale } = await this.#upstreams.ask(
       upstream,
       () => this.#metadata.release(upstream, provider, version),
-      kept !== undefined,
+      async () => (await kept()) !== undefined,
     );
 
+    const isTold = answer?.packages.has(platform.toString());
     // Upstream may have dropped a platform that is stored.
-    const told =
-      answer && (answer.packages.has(platform.toString()) || !kept) ? toldOf(answer, upstream, archive) : kept;
-    if (!told) throw new NotFound(`${provider.hostname} has no ${archive.filename}`);
+    const told = (isTold ? undefined : await kept()) ?? toldOf(answer, upstream, archive);
     const { files, statement, sha256, drifted } = told;
     if (drifted && stored?.sha256 !== sha256) throw publishedTwice(upstream, archive, sha256, drifted);
     if (stored && stored.sha256 !== sha256) throw keptOtherwise(archive);
@@ -158,13 +157,13 @@ export class ProviderReleases {
     requester: Requester = NOBODY,
   ): Promise<SignedChecksums> {
     const upstream = this.#policy.admit(provider, requester);
-    const kept = isForAll(upstream) ? await this.#store.getRelease(provider, version) : undefined;
+    const kept = once(async () => (isForAll(upstream) ? this.#store.getRelease(provider, version) : undefined));
     const { answer, stale } = await this.#upstreams.ask(
       upstream,
       () => this.#metadata.release(upstream, provider, version),
-      kept !== undefined,
+      async () => (await kept()) !== undefined,
     );
-    const files = answer?.files ?? kept;
+    const files = answer?.files ?? (await kept());
     if (!files) throw new NotFound(`${provider.hostname} has no SHA256SUMS of ${provider} ${version}`);
     return { files, ...stale };
   }
@@ -183,9 +182,19 @@ interface Told extends Pick<Release, 'files' | 'statement'> {
   readonly drifted: Sha256 | undefined;
 }
 
-function toldOf(release: Release, upstream: Upstream, archive: ProviderArchive): Told {
+function toldOf(release: Release | undefined, upstream: Upstream, archive: ProviderArchive): Told {
+  if (!release) throw new NotFound(`${upstream.hostname} has no ${archive.filename}`);
   const { sha256, drifted } = packageIn(release, upstream, archive);
   return { files: release.files, statement: release.statement, sha256, drifted };
+}
+
+/** Most answers need nothing from disk: what is there is read when it is first wanted. */
+function once<T>(read: () => Promise<T>): () => Promise<T> {
+  let reading: Promise<T> | undefined;
+  return () => {
+    reading ??= read();
+    return reading;
+  };
 }
 
 function catalogueOf(stored: readonly StoredArchive[], answer: ProviderVersions | undefined): ReleaseCatalogue {

@@ -33,12 +33,13 @@ export class UpstreamAnswers {
 
   /**
    * Upstream's answer, or none when it is in trouble, or knows nothing, and what is stored can stand in for it.
+   * @param haveStored asked only then, where finding it out takes time
    * @throws what `read` throws when nothing can
    */
   async ask<T>(
     { hostname }: Upstream,
     read: () => Promise<MetadataRead<T>>,
-    haveStored: boolean,
+    haveStored: boolean | (() => Promise<boolean>),
   ): Promise<UpstreamAnswer<T>> {
     try {
       // Remembered lists name what is not here: a sealed mirror offers only what it can give.
@@ -48,7 +49,8 @@ export class UpstreamAnswers {
       const ageSeconds = Math.max(0, Math.round((this.#now() - fetchedAt) / 1000));
       return { answer: value, stale: { stale: { ageSeconds, reason: stale.reason.message } } };
     } catch (error) {
-      if (!haveStored || !(error instanceof Error)) throw error;
+      const standsIn = typeof haveStored === 'boolean' ? haveStored : await haveStored();
+      if (!standsIn || !(error instanceof Error)) throw error;
       if (hasCode(error, 'NOT_FOUND') || this.#isSealed()) return {};
       this.#logger.warn('answered from what is stored', { upstream: hostname.toString(), error });
       return { stale: { stale: { ageSeconds: 0, reason: error.message } } };

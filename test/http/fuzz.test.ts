@@ -1,10 +1,22 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { NotFound } from '../../src/errors.ts';
+import { Links } from '../../src/http/links.ts';
 import { start } from './harness.ts';
+
+const absentKey = { id: 'none', secret: Buffer.alloc(32) };
 
 const piece = fc.oneof(
   fc.constantFrom(
     'providers',
+    'registry',
+    'registry/registry.example.com/v1/providers/acme/widget',
+    'get/1.a.b.c/registry.example.com/acme/widget',
+    'versions',
+    '1.0.0',
+    'download/linux/amd64',
+    'SHA256SUMS',
+    'terraform-provider-widget_1.0.0_SHA256SUMS',
     'registry.example.com',
     'registry.example.com:8443',
     'acme',
@@ -32,11 +44,24 @@ const piece = fc.oneof(
 );
 
 test('no target makes Larder fail: all are answered in order, and what is refused is refused in JSON', async () => {
-  const { ask, log } = await start({
-    listVersions: async () => ({ versions: [] }),
-    listPackages: async () => ({ archives: [] }),
-    describeArchive: async () => ({ size: 1, sha256: undefined, storedAt: undefined }),
-  });
+  const absent = async () => {
+    throw new NotFound('not here');
+  };
+  const { ask, log } = await start(
+    {
+      listVersions: async () => ({ versions: [] }),
+      listPackages: async () => ({ archives: [] }),
+      describeArchive: async () => ({ size: 1, sha256: undefined, storedAt: undefined }),
+    },
+    {
+      releases: {
+        list: async () => ({ catalogue: { releases: [], warnings: [] } }),
+        describe: absent,
+        checksums: async () => ({ files: { shasums: Buffer.from('x'), signature: undefined } }),
+      },
+      links: new Links({ keys: { signing: () => absentKey, find: async () => undefined }, lifetimeMs: 1 }),
+    },
+  );
   await fc.assert(
     fc.asyncProperty(
       // HEAD of archives is described, GET would open one: both go the same way up to there.
