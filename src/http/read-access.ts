@@ -42,7 +42,8 @@ export class ReadAccess {
     const notes = notesOf(res);
     notes.client = client;
     notes.isPersonal = this.#authenticator.isRequired;
-    const hostname = hostnameIn(req);
+    const isAnybody = client.bearer === undefined && client.roles.includes('read');
+    const hostname = isAnybody ? undefined : hostnameIn(req);
     const mayBeForwarded = client.bearer !== undefined && hostname !== undefined && this.#isForwarded(hostname);
     if (!mayBeForwarded) this.#authenticator.demand(client, 'read', req, this.#hint?.(hostname));
     next();

@@ -371,6 +371,36 @@ describe('where clients need a token', () => {
     expect((await door.ask(`1.0.0/${archiveName('1.0.0', 'linux_amd64')}`, as(TOKEN))).body).toEqual(archive);
   });
 
+  it('build metadata in a version survives links and paths', async () => {
+    const door = await open({ config: { access }, published: { version: '1.0.0-RC.1+build.5' } });
+    const described = await door.describe('darwin_arm64', as(TOKEN));
+    const [archive, shasums] = await fetchAll(door, described);
+    expect(archive).toEqual(bytesOf(packageOf(door.published, 'darwin_arm64')));
+    expect(shasums).toEqual(door.published.shasums);
+  });
+
+  it('the audit log tells who was given which of the files', async () => {
+    const door = await open({ config: { access, log: { audit: 'data/audit.jsonl' } } });
+    await door.ask('versions', as(TOKEN));
+    await fetchAll(door, await door.describe('linux_amd64', as(TOKEN)));
+    await door.ask('versions');
+    await door.larder.close();
+    const text = await readFile(join(door.larder.setup.dataDirectory, 'audit.jsonl'), 'utf8');
+    const entries = text
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    const told = entries.map(({ event, client, what, version }) => [event, client, what, version].join(' ').trim());
+    expect(told).toEqual([
+      'served ci versions',
+      'served ci package 1.0.0',
+      'served ci archive 1.0.0',
+      'served ci SHA256SUMS 1.0.0',
+      'served ci SHA256SUMS.sig 1.0.0',
+      'refused anonymous',
+    ]);
+  });
+
   it('a link is for its own file only', async () => {
     const door = await open({ config: { access } });
     await publishWidget(door.registry, { version: '1.0.1' });
