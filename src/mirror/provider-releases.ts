@@ -18,6 +18,9 @@ import type { Release } from './release.ts';
 import { parseStatementFile } from './release-statement.ts';
 import { isForAll, type StaleNote, UpstreamAnswers } from './upstream-answers.ts';
 
+/** A platform of which the release does not tell may have been added to it since: it is asked for anew, but not more often than this. */
+const UNTOLD_PLATFORM_RECHECK_MS = 60_000;
+
 const NOTHING_STORED: readonly StoredArchive[] = [];
 /** In the place of an upstream's answer, where there is none. */
 const NO_ANSWER = {};
@@ -117,11 +120,14 @@ export class ProviderReleases {
     const upstream = this.#policy.admit(provider, requester);
     const stored = await this.#store.find(archive);
     const kept = once(async () => (isForAll(upstream) && stored ? this.#keptOf(stored) : undefined));
-    const { answer, stale } = await this.#upstreams.ask(
-      upstream,
-      () => this.#metadata.release(upstream, provider, version),
-      async () => (await kept()) !== undefined,
-    );
+    const read = async () => {
+      const known = await this.#metadata.release(upstream, provider, version);
+      if (stored || known.value.packages.has(platform.toString())) return known;
+      return this.#metadata.release(upstream, provider, version, {
+        notBefore: Date.now() - UNTOLD_PLATFORM_RECHECK_MS,
+      });
+    };
+    const { answer, stale } = await this.#upstreams.ask(upstream, read, async () => (await kept()) !== undefined);
 
     const isTold = answer?.packages.has(platform.toString());
     // Upstream may have dropped a platform that is stored.

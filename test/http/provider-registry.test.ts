@@ -257,6 +257,24 @@ describe('a package document', () => {
     }
   });
 
+  it('a platform that is added to a release is there as soon as the versions name it', async () => {
+    const clock = stoppedClock();
+    const door = await open({ published: { platforms: ['linux_amd64'] } });
+    await fetchAll(door, await door.describe());
+    expect((await door.describe('darwin_arm64')).status).toBe(404);
+    const asked = door.registry.requests.all.length;
+    expect((await door.describe('darwin_arm64')).status).toBe(404);
+    expect(door.registry.requests.all.length).toBe(asked);
+
+    const published = await publishWidget(door.registry);
+    clock.advance(6 * 60_000);
+    expect((await door.ask('versions')).json().versions[0].platforms).toHaveLength(2);
+    const described = await door.describe('darwin_arm64');
+    const [archive, shasums] = await fetchAll(door, described);
+    expect(archive).toEqual(bytesOf(packageOf(published, 'darwin_arm64')));
+    expect(shasums).toEqual(published.shasums);
+  });
+
   it('of other bytes under the same version is refused like their archive; what is stored stays as it was', async () => {
     const clock = stoppedClock();
     const door = await open();
