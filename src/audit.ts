@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { type FileHandle, open } from 'node:fs/promises';
 import { Writable } from 'node:stream';
 import winston from 'winston';
@@ -23,13 +24,15 @@ const MAX_WAITING = 8 * 1024 * 1024;
  */
 export class AuditLog implements Audit {
   readonly #file: AppendedFile;
+  readonly #transport: InstanceType<typeof winston.transports.Stream>;
   readonly #logger: winston.Logger;
 
   constructor({ file, logger }: { file: string; logger: Logger }) {
     this.#file = new AppendedFile(file, logger);
+    this.#transport = new winston.transports.Stream({ stream: this.#file, eol: '\n' });
     this.#logger = winston.createLogger({
       format: winston.format.printf(({ message }) => String(message)),
-      transports: [new winston.transports.Stream({ stream: this.#file, eol: '\n' })],
+      transports: [this.#transport],
       exitOnError: false,
     });
     // A file that cannot be written is reported now, not only once something happens.
@@ -37,7 +40,7 @@ export class AuditLog implements Audit {
   }
 
   record(event: string, fields: Readonly<Record<string, unknown>>): void {
-    if (this.#file.writableEnded) return;
+    if (this.#logger.writableEnded) return;
     if (this.#file.writableLength > MAX_WAITING) this.#file.countLost(1);
     else this.#logger.info(JSON.stringify({ time: new Date().toISOString(), event, ...fields }));
   }
@@ -49,10 +52,14 @@ export class AuditLog implements Audit {
 
   /** Resolves when everything recorded so far is written, or could not be. */
   async close(): Promise<void> {
+    if (this.#file.writableEnded) return;
+    // Entries pass from the logger to its transport, and from there to the file: each is ended once the one before is.
+    const passedOn = once(this.#transport, 'finish');
+    this.#logger.end();
+    await passedOn;
     await new Promise<void>((resolve) => {
       this.#file.end(resolve);
     });
-    this.#logger.close();
   }
 }
 

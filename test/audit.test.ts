@@ -58,6 +58,16 @@ describe('the audit log', () => {
     expect(events.at(-1)).toBe('three');
   });
 
+  it('has what was recorded just before it is closed', async () => {
+    const file = join(directory, 'audit.jsonl');
+    for (let round = 0; round < 20; round += 1) {
+      const { audit } = open(file);
+      audit.record('served', { round });
+      await audit.close();
+    }
+    expect((await entriesOf(file)).map(({ round }) => round)).toEqual(Array.from({ length: 20 }, (_, round) => round));
+  });
+
   it('goes on in a new file when the old one was moved away', async () => {
     const { audit, file } = open();
     audit.record('before', {});
