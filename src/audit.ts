@@ -26,6 +26,7 @@ export class AuditLog implements Audit {
   readonly #file: AppendedFile;
   readonly #transport: InstanceType<typeof winston.transports.Stream>;
   readonly #logger: winston.Logger;
+  #isClosed = false;
 
   constructor({ file, logger }: { file: string; logger: Logger }) {
     this.#file = new AppendedFile(file, logger);
@@ -40,7 +41,7 @@ export class AuditLog implements Audit {
   }
 
   record(event: string, fields: Readonly<Record<string, unknown>>): void {
-    if (this.#logger.writableEnded) return;
+    if (this.#isClosed) return;
     if (this.#file.writableLength > MAX_WAITING) this.#file.countLost(1);
     else this.#logger.info(JSON.stringify({ time: new Date().toISOString(), event, ...fields }));
   }
@@ -52,7 +53,8 @@ export class AuditLog implements Audit {
 
   /** Resolves when everything recorded so far is written, or could not be. */
   async close(): Promise<void> {
-    if (this.#file.writableEnded) return;
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     // Entries pass from the logger to its transport, and from there to the file: each is ended once the one before is.
     const passedOn = once(this.#transport, 'finish');
     this.#logger.end();
