@@ -372,10 +372,13 @@ describe('where it never is', () => {
       await registry.stop();
       answers.push((await mirror.get(registry.hostname, '9.9.8.json')).text());
     }
+    const metrics = await startClient(mirror.larder).get(`${mirror.larder.url}/metrics`);
+    expect(metrics.text()).toContain('larder_upstream_failures_total');
+    answers.push(metrics.text());
     return { mirror, answers, all };
   }
 
-  it('in answers, logs or the data directory', async () => {
+  it('in answers, metrics, logs or the data directory', async () => {
     const { mirror, answers, all } = await useAll({});
     await mirror.larder.close();
     const told = {
