@@ -8,6 +8,9 @@ import type { PackageDocument, ReleaseStatement } from './registry-answers.ts';
 
 type Packages = PackageDocument['packages'];
 
+/** Of what is handed on as it is. Real documents have four levels; writing out JSON takes stack for each. */
+const MAX_NESTING = 32;
+
 /** What was asked for: the answer must be about that. */
 export interface AskedPackage {
   readonly platform: Platform;
@@ -35,6 +38,9 @@ export function parsePackageDocument(answer: FetchedBody, asked: AskedPackage, l
   const downloadUrl = absoluteUrl(document['download_url'], url);
   if (!downloadUrl) throw invalid('gives no usable download_url');
 
+  if (['signing_keys', 'packages'].some((name) => isNestedDeeperThan(MAX_NESTING, document[name]))) {
+    throw invalid('nests its values absurdly deep');
+  }
   const packages = parsePackages(document['packages'], asked.platform, sha256);
   const isUsable = typeof packages !== 'string';
   if (!isUsable) {
@@ -65,6 +71,11 @@ export function parsePackageDocument(answer: FetchedBody, asked: AskedPackage, l
 /** Only numbers: anything else would end up in headers and logs one day. */
 export function parseProtocols(value: unknown): string[] {
   return stringsOf(value).filter((protocol) => /^\d{1,3}(\.\d{1,3})?$/.test(protocol));
+}
+
+function isNestedDeeperThan(levels: number, value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isNestedDeeperThan(levels - 1, inner));
 }
 
 function shasumOf(value: unknown): Sha256 | undefined {

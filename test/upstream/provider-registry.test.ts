@@ -237,6 +237,17 @@ describe('finding a package', () => {
     expect(statement.signing_keys.gpg_public_keys).toEqual([]);
   });
 
+  test.each(['signing_keys', 'packages'])(
+    '%s that nest absurdly deep are nonsense, not trouble of our own',
+    async (name) => {
+      const deep = JSON.parse(`${'{"x":'.repeat(100)}1${'}'.repeat(100)}`) as unknown;
+      expect(await failureOf(found({ [name]: deep }))).toMatchObject({
+        code: 'UPSTREAM_INVALID',
+        message: expect.stringContaining('absurdly deep'),
+      });
+    },
+  );
+
   test('R76: garbage among the protocols is ignored', async () => {
     expect((await found({ protocols: ['1; mode=block', '5.0', null] })).statement.protocols).toEqual(['5.0']);
     expect((await found({ protocols: 'x' })).statement.protocols).toEqual([]);
