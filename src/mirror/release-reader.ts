@@ -76,7 +76,7 @@ export class ReleaseReader {
       const sha256 = checksums.digests.get(filename);
       if (!sha256) continue;
       const archive = new ProviderArchive(provider, version, platform);
-      const seenFirst = first?.contradicted.get(filename);
+      const seenFirst = first?.seenFirst(filename, sha256);
       packages.set(platform.toString(), await this.#describe(archive, sha256, document, seenFirst));
     }
     const unnamed = listed.filter((platform) => !packages.has(platform.toString()));
@@ -99,14 +99,14 @@ export class ReleaseReader {
     checksums: ReleaseChecksums,
     statement: ReleaseStatement,
   ): Promise<FirstChecksums | undefined> {
-    if (checksums.shasums.length === 0) return undefined;
     try {
       return await firstChecksums(this.#store, provider, version, checksums, statement);
     } catch (error) {
       if (!hasCode(error, 'STORAGE_FAILED')) throw error;
       this.#logger.warn('SHA256SUMS could not be kept', { release: `${provider} ${version}`, error });
       const { shasums, signature } = checksums;
-      return { files: { shasums, signature, statement: statementFile(statement) }, contradicted: new Map() };
+      if (shasums.length === 0) return undefined;
+      return { files: { shasums, signature, statement: statementFile(statement) }, seenFirst: () => undefined };
     }
   }
 
@@ -142,7 +142,7 @@ export class ReleaseReader {
         const document = await this.#document(upstream, archive);
         const name = nameIn(checksums, document);
         if (name !== undefined) {
-          return await this.#describe(archive, document.sha256, document, first?.contradicted.get(name));
+          return await this.#describe(archive, document.sha256, document, first?.seenFirst(name, document.sha256));
         }
         this.#logger.warn('left out: SHA256SUMS does not name this archive', {
           archive: `${provider} ${version} ${platform}`,
