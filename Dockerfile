@@ -21,5 +21,5 @@ EXPOSE 8443
 # The certificate is Larder's own: what is asked is whether the process answers. Behind `tls: off` give the check of your orchestrator instead.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
   CMD ["node", "-e", "require('node:https').get({ port: process.env.PORT || 8443, path: '/healthz', rejectUnauthorized: false }, (answer) => process.exit(answer.statusCode === 200 ? 0 : 1)).on('error', () => process.exit(1))"]
-ENTRYPOINT ["node", "dist/main.js"]
+ENTRYPOINT ["node", "--max-semi-space-size=8", "dist/main.js"]
 CMD ["serve"]

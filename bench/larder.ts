@@ -36,7 +36,15 @@ export async function startBuiltLarder(upstream: UpstreamLocation): Promise<Buil
   await writeFile(join(directory, 'upstream.pem'), upstream.ca);
   try {
     const { server, ready } = await startServer({
-      command: [process.execPath, ...profilerArguments(), MAIN, 'serve', '--config', setup.configFile],
+      command: [
+        process.execPath,
+        '--max-semi-space-size=8',
+        ...profilerArguments(),
+        MAIN,
+        'serve',
+        '--config',
+        setup.configFile,
+      ],
       env: { HOME: directory, HTTPS_PROXY: upstream.proxy },
       outputFile: join(directory, 'larder.log'),
       isReady: (output) => /"listening".*"url":"([^"]+)"/.exec(output)?.[1],

@@ -1,5 +1,5 @@
-import { domainToASCII, domainToUnicode } from 'node:url';
 import { InvalidAddress } from '../errors.ts';
+import { asciiForm, unicodeForm } from './idna.ts';
 
 const MAX_HOSTNAME_LENGTH = 253;
 const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
@@ -33,13 +33,13 @@ export class Hostname {
     if (/[\s/\\?#@%[\]:<>^|]/u.test(given) || /\p{Cc}/u.test(given)) {
       throw invalid('only letters, digits, dashes and dots are allowed, then optionally :PORT');
     }
-    const name = domainToASCII(given);
+    const name = asciiForm(given);
     if (!name) throw invalid('it is not a valid (internationalised) domain name');
     if (name.length > MAX_HOSTNAME_LENGTH) throw invalid(`it is longer than ${MAX_HOSTNAME_LENGTH} characters`);
     if (!name.split('.').every((label) => LABEL.test(label))) {
       throw invalid('each part must be 1 to 63 letters, digits or dashes, and may not begin or end with a dash');
     }
-    // `domainToASCII` reads 2130706433 and 0x7f.1 as IPv4 addresses: what is looked up must be what was written.
+    // The rules for names read 2130706433 and 0x7f.1 as IPv4 addresses: what is looked up must be what was written.
     if (/^\d+(\.\d+){3}$/.test(name) && name !== given) throw invalid('write IPv4 addresses as four decimal numbers');
 
     return new Hostname(name, portText === undefined ? undefined : parsePort(portText, invalid));
@@ -52,7 +52,7 @@ export class Hostname {
 
   /** Unicode form for people and for the packed directory layout: `bücher.example.com:8443`. */
   get display(): string {
-    const unicode = domainToUnicode(this.name);
+    const unicode = unicodeForm(this.name);
     return this.port === undefined ? unicode : `${unicode}:${this.port}`;
   }
 

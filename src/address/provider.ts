@@ -1,6 +1,6 @@
-import { domainToASCII, domainToUnicode } from 'node:url';
 import { InvalidAddress } from '../errors.ts';
 import { Hostname } from './hostname.ts';
+import { asciiForm, unicodeForm } from './idna.ts';
 
 /** In bytes of UTF-8: the parts become directory and file names. */
 const MAX_PART_LENGTH = 128;
@@ -45,9 +45,9 @@ function parsePart(what: string, given: string): string {
   }
   // All-digit names would be read as IPv4 addresses by the domain functions; they need no folding.
   if (/^[a-z0-9-]+$/i.test(given) && !/^xn--/i.test(given)) return given.toLowerCase();
-  const ascii = domainToASCII(given);
+  const ascii = asciiForm(given);
   if (!ascii || ascii.includes('.')) throw invalid('it breaks the rules for internationalised names');
-  const unicode = domainToUnicode(ascii);
+  const unicode = unicodeForm(ascii);
   // The mapping expands some characters (`½` becomes `1⁄2`, `ﷺ` eighteen letters): the rules hold for what comes out.
   if (!PART.test(unicode) || unicode.includes('--') || Buffer.byteLength(unicode) > MAX_PART_LENGTH) {
     throw invalid('it breaks the rules for internationalised names');

@@ -7,7 +7,7 @@ import type {
   IncomingReader,
   StoredArchive,
 } from '../store/archive-store.ts';
-import type { ReadableArchive } from './readable-archive.ts';
+import type { ArchiveBody, ReadableArchive } from './readable-archive.ts';
 
 /** Withheld until the whole archive is verified. Without its end, where the directory of a zip is, it cannot be used. */
 const WITHHELD_BYTES = 64 * 1024;
@@ -66,7 +66,7 @@ export class Arrival implements ReadableArchive {
     for (const follower of this.#followers) follower.destroy(error);
   }
 
-  async stream(range?: ByteRange): Promise<Readable> {
+  async stream(range?: ByteRange): Promise<ArchiveBody> {
     if (this.#outcome && 'error' in this.#outcome) throw this.#outcome.error;
     if (this.#outcome) return this.#store.read(this.#outcome.stored, range);
     const reader = await this.#incoming.openReader();
@@ -97,13 +97,16 @@ export class Arrival implements ReadableArchive {
 }
 
 /** Reads behind the download, at its own pace. Destroying it touches nothing else. */
-class Follower extends Readable {
+class Follower extends Readable implements ArchiveBody {
   readonly #reader: IncomingReader;
   readonly #visible: () => number;
   readonly #isComplete: () => boolean;
   readonly #onClose: () => void;
   readonly #end: number;
   #position: number;
+  /** Memory that was given back, and, by what stands for it in chunks, memory that is out. */
+  readonly #free: Buffer[] = [];
+  readonly #lent = new WeakSet<ArrayBufferLike>();
   #isReading = false;
   #isWaiting = false;
 
@@ -123,6 +126,11 @@ class Follower extends Readable {
     this.#end = deps.range ? deps.range.end + 1 : Number.POSITIVE_INFINITY;
     // The download may fail before whoever asked for this stream has begun to listen.
     this.on('error', () => {});
+  }
+
+  release({ buffer }: Buffer): void {
+    // Chunks that were joined on their way are no memory of ours.
+    if (this.#lent.delete(buffer)) this.#free.push(Buffer.from(buffer));
   }
 
   /** More may be visible than before. */
@@ -146,8 +154,11 @@ class Follower extends Readable {
   async #fill(until: number): Promise<void> {
     this.#isReading = true;
     try {
-      const buffer = Buffer.allocUnsafeSlow(Math.min(READ_BYTES, until - this.#position));
-      const length = await this.#reader.read(buffer, this.#position);
+      // Slow: not a slice of memory that others have slices of, too.
+      const buffer = this.#free.pop() ?? Buffer.allocUnsafeSlow(READ_BYTES);
+      this.#lent.add(buffer.buffer);
+      const wanted = buffer.subarray(0, Math.min(READ_BYTES, until - this.#position));
+      const length = await this.#reader.read(wanted, this.#position);
       if (length === 0) throw new Error('an arriving archive is shorter than what was written');
       this.#position += length;
       this.#isReading = false;

@@ -2,6 +2,15 @@ import type { Readable } from 'node:stream';
 import type { Sha256 } from '../address/hash.ts';
 import type { ByteRange, ReleaseFiles } from '../store/archive-store.ts';
 
+/** The bytes of an archive. Its chunks are whole reads of a file. */
+export interface ArchiveBody extends Readable {
+  /**
+   * Takes a chunk back that has been sent: its memory is then read into again. Whoever sends to many at a time should do
+   * so, because what is left to the garbage collector is collected late; whoever keeps chunks must not.
+   */
+  release?(chunk: Buffer): void;
+}
+
 /** An archive that can be sent to a client now: stored, or still arriving. */
 export interface ReadableArchive {
   readonly state: 'stored' | 'arriving';
@@ -13,7 +22,7 @@ export interface ReadableArchive {
    * The bytes. While arriving, follows the download and withholds the last bytes until the whole file is verified; the
    * stream is destroyed with the download's error if that fails. Destroying it never disturbs the download.
    */
-  stream(range?: ByteRange): Promise<Readable>;
+  stream(range?: ByteRange): Promise<ArchiveBody>;
 }
 
 /** Where an absent archive comes from, and what it must turn out to be. Produced by the mirror's `load` function. */

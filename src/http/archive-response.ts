@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import type { Request, Response } from 'express';
 import type { Sha256 } from '../address/hash.ts';
-import type { ReadableArchive } from '../cache/readable-archive.ts';
+import type { ArchiveBody, ReadableArchive } from '../cache/readable-archive.ts';
 import type { ArchiveDescription } from '../mirror/provider-mirror.ts';
 import type { ByteRange } from '../store/archive-store.ts';
 import { parseRange } from './byte-range.ts';
@@ -103,7 +103,7 @@ function wantedRange(req: Request, { size, sha256, storedAt }: ReadableArchive):
  *
  * @param begin sets status and headers; returns how many bytes are to come, when that is known
  */
-async function sendBody(res: Response, body: Readable, begin: () => number | undefined): Promise<void> {
+async function sendBody(res: Response, body: ArchiveBody, begin: () => number | undefined): Promise<void> {
   const abandon = () => body.destroy();
   res.once('close', abandon);
   // For as long as the stream lives: it may fail at a moment when nobody is waiting for it.
@@ -144,20 +144,27 @@ async function firstBytes(body: Readable): Promise<void> {
 }
 
 /**
- * Copies until the stream ends or the answer is closed; resolves to the number of bytes. Leaves ending to the caller.
+ * Copies until the stream ends or the answer is closed, a chunk at a time, giving each back once it is sent; resolves to
+ * the number of bytes. Leaves ending to the caller.
  * @throws what the stream failed with
  */
-function copy(body: Readable, res: Response): Promise<number> {
+function copy(body: ArchiveBody, res: Response): Promise<number> {
   return new Promise((resolve, reject) => {
     if (body.errored) return reject(body.errored);
     let sent = 0;
     body.on('data', (chunk: Buffer) => {
       sent += chunk.length;
+      body.pause();
+      res.write(chunk, (error) => {
+        // Of an answer that broke off nobody can say what still looks at the memory.
+        if (error) return;
+        body.release?.(chunk);
+        body.resume();
+      });
     });
     body.once('error', reject);
     body.once('close', () => resolve(sent));
     body.once('end', () => resolve(sent));
-    body.pipe(res, { end: false });
   });
 }
 

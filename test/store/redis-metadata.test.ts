@@ -183,8 +183,12 @@ describeWith(['redis-server'], 'Redis', () => {
     await server.command('CONFIG', 'SET', 'maxmemory', '3mb');
     const big = { value: 'x'.repeat(100_000), fetchedAt: 1 };
     for (let n = 0; n < 60; n++) await store.put(`k${n}`, big, HOUR_MS);
-    expect(await store.get('k0')).toBeUndefined();
-    expect(await store.get('k59')).toEqual(big);
+    const kept = await Promise.all(Array.from({ length: 60 }, (_, n) => store.get(`k${n}`)));
+    // Redis picks the least recently used of a few that it looks at: which are gone is chance.
+    const found = kept.filter((entry) => entry !== undefined);
+    expect(found.length).toBeGreaterThan(0);
+    expect(found.length).toBeLessThan(60);
+    for (const entry of found) expect(entry).toEqual(big);
   });
 
   it('R62: a read-only replica refuses writes and answers reads', async () => {

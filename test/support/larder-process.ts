@@ -41,6 +41,7 @@ export async function startLarderProcess(
   options: { env?: Readonly<Record<string, string>>; args?: readonly string[] } = {},
 ): Promise<LarderProcess> {
   const args = [
+    '--max-semi-space-size=8',
     '--import',
     'tsx',
     '--import',
