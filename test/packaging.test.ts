@@ -88,7 +88,11 @@ it('the image is made of files that exist, and the program needs no others', () 
     .flatMap(({ words }) => words.slice(0, -1).map((word) => word.replace(/^\/larder\//, '')));
   expect(inImage).toEqual(expect.arrayContaining(['dist', 'node_modules', 'config', 'package.json']));
   const manifest = JSON.parse(text('package.json')) as { bin: Record<string, string> };
-  expect(instructions.find(({ name }) => name === 'ENTRYPOINT')?.words).toEqual(['node', manifest.bin['larder']]);
+  expect(instructions.find(({ name }) => name === 'ENTRYPOINT')?.words).toEqual([
+    'node',
+    expect.stringContaining('--'),
+    manifest.bin['larder'],
+  ]);
 });
 
 it('the image runs a Node that the program is made for, and not as root', () => {
