@@ -53,5 +53,6 @@ function number(value: number): string {
 }
 
 function percent({ spread }: Samples): string {
-  return `${Math.round(spread * 100)} %`;
+  // Of a median of nothing there is no part.
+  return Number.isFinite(spread) ? `${Math.round(spread * 100)} %` : '–';
 }
