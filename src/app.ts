@@ -24,6 +24,7 @@ import { ProviderMetadata } from './mirror/provider-metadata.ts';
 import { ProviderMirror } from './mirror/provider-mirror.ts';
 import { ProviderReleases } from './mirror/provider-releases.ts';
 import { Purge } from './mirror/purge.ts';
+import { UpstreamMetadata } from './mirror/upstream-metadata.ts';
 import { DirectoryArchiveStore } from './store/directory-archive-store.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
 import { paths } from './store/keys.ts';
@@ -126,7 +127,6 @@ async function assemble(
 
   // What is said outside.
   const registry = new ProviderRegistry({ http, logger });
-  const discovery = new ServiceDiscovery({ http });
 
   // What is done with them.
   if (config.ignoredTokens.length > 0) {
@@ -134,13 +134,16 @@ async function assemble(
   }
   const policy = new Policy(await loadUpstreamRules(config, { logger }));
   const drift = new DriftReports({ logger });
-  const metadata = new ProviderMetadata({
+  const upstreams = new UpstreamMetadata({
     cache,
-    store,
-    drift,
     kinds: metadataKinds(config.freshness),
     privateKinds: privateMetadataKinds(config.freshness),
-    discovery,
+    discovery: new ServiceDiscovery({ http }),
+  });
+  const metadata = new ProviderMetadata({
+    upstreams,
+    store,
+    drift,
     registry,
     knownPackageHash: (sha256) => hashes.known(sha256),
     logger,

@@ -2,19 +2,18 @@ import type { ProviderArchive } from '../address/archive.ts';
 import type { Hash, Sha256 } from '../address/hash.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
-import type { MetadataCache, MetadataKind, MetadataRead, ReadOptions } from '../cache/metadata-cache.ts';
-import { hasCode, NotFound, Unauthenticated } from '../errors.ts';
+import type { MetadataCache, MetadataRead, ReadOptions } from '../cache/metadata-cache.ts';
+import { NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore } from '../store/archive-store.ts';
 import { metadataKeys } from '../store/keys.ts';
 import type { ProviderRegistry } from '../upstream/provider-registry.ts';
 import type { PackageDocument, ProviderVersions, PublishedVersion } from '../upstream/registry-answers.ts';
-import { type ServiceDiscovery, serviceUrl } from '../upstream/service-discovery.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { DriftReports } from './drift.ts';
-import type { MetadataKinds } from './metadata-kinds.ts';
 import type { Release } from './release.ts';
 import { ReleaseReader } from './release-reader.ts';
+import { accepted, type UpstreamMetadata } from './upstream-metadata.ts';
 
 /** A version that the cached list does not name may just have been published: the list is asked for anew, but not more often than this. */
 const UNLISTED_VERSION_RECHECK_MS = 10_000;
@@ -25,20 +24,13 @@ const UNLISTED_VERSION_RECHECK_MS = 10_000;
  * A whole cold release costs five requests: discovery, versions, one package document, SHA256SUMS and its signature.
  */
 export class ProviderMetadata {
-  readonly #cache: MetadataCache;
-  readonly #kinds: MetadataKinds;
-  readonly #privateKinds: MetadataKinds;
-  readonly #discovery: ServiceDiscovery;
+  readonly #upstreams: UpstreamMetadata;
   readonly #registry: ProviderRegistry;
   readonly #releases: ReleaseReader;
   readonly #logger: Logger;
 
   constructor(deps: {
-    cache: MetadataCache;
-    kinds: MetadataKinds;
-    /** For upstreams with a partition. */
-    privateKinds: MetadataKinds;
-    discovery: ServiceDiscovery;
+    upstreams: UpstreamMetadata;
     registry: ProviderRegistry;
     /** For what was published first. */
     store: Pick<ArchiveStore, 'getRelease' | 'putRelease'>;
@@ -47,10 +39,7 @@ export class ProviderMetadata {
     knownPackageHash: (sha256: Sha256) => Promise<Hash | undefined>;
     logger: Logger;
   }) {
-    this.#cache = deps.cache;
-    this.#kinds = deps.kinds;
-    this.#privateKinds = deps.privateKinds;
-    this.#discovery = deps.discovery;
+    this.#upstreams = deps.upstreams;
     this.#registry = deps.registry;
     this.#releases = new ReleaseReader({
       ...deps,
@@ -80,7 +69,13 @@ export class ProviderMetadata {
       }
       return list;
     };
-    return this.#read(upstream, metadataKeys.providerVersions(provider), (kinds) => kinds.versions, load, options);
+    return this.#upstreams.read(
+      upstream,
+      metadataKeys.providerVersions(provider),
+      (kinds) => kinds.versions,
+      load,
+      options,
+    );
   }
 
   /** Every platform of one version, without any archive. @throws NotFound when there is no such version */
@@ -95,12 +90,12 @@ export class ProviderMetadata {
       return this.#releases.read({ upstream, provider, version, platforms }, signal);
     };
     const key = metadataKeys.providerPackages(provider, version);
-    return this.#read(upstream, key, (kinds) => kinds.release, load, options);
+    return this.#upstreams.read(upstream, key, (kinds) => kinds.release, load, options);
   }
 
   /** Forgets what everybody was told of a version and its archives. */
   forget(provider: ProviderAddress, version: Version, archives: readonly ProviderArchive[]): Promise<void> {
-    return forgetRelease(this.#cache, provider, version, archives);
+    return forgetRelease(this.#upstreams, provider, version, archives);
   }
 
   /** Where one archive is to be had now. Its download address may be short-lived: `renew` asks for a new one. */
@@ -113,35 +108,11 @@ export class ProviderMetadata {
     };
     const options = renew ? { notBefore: Date.now() } : {};
     const key = metadataKeys.packageDocument(archive);
-    return (await this.#read(upstream, key, (kinds) => kinds.document, load, options)).value;
+    return (await this.#upstreams.read(upstream, key, (kinds) => kinds.document, load, options)).value;
   }
 
-  async #base(upstream: Upstream): Promise<URL> {
-    const load = (signal: AbortSignal) => accepted(upstream, this.#discovery.discover(upstream, signal));
-    const { value } = await this.#read(
-      upstream,
-      metadataKeys.discovery(upstream.hostname),
-      (kinds) => kinds.discovery,
-      load,
-    );
-    return serviceUrl(value, 'providers.v1', upstream.hostname);
-  }
-
-  /** Through the cache; what an upstream tells one requester is kept apart from what it tells others. */
-  #read<T>(
-    { hostname, partition }: Upstream,
-    key: string,
-    kindOf: (kinds: MetadataKinds) => MetadataKind<T>,
-    load: (signal: AbortSignal) => Promise<T>,
-    options: ReadOptions = {},
-  ): Promise<MetadataRead<T>> {
-    const isForAll = partition === undefined;
-    return this.#cache.read(
-      isForAll ? key : metadataKeys.told(key, partition),
-      kindOf(isForAll ? this.#kinds : this.#privateKinds),
-      load,
-      { host: hostname.toString(), ...options },
-    );
+  #base(upstream: Upstream): Promise<URL> {
+    return this.#upstreams.service(upstream, 'providers.v1');
   }
 
   /** The list's entry for a version, looked for once more in a new list when the cached one does not have it. */
@@ -169,20 +140,4 @@ export async function forgetRelease(
 ): Promise<void> {
   await cache.forget(metadataKeys.providerPackages(provider, version));
   for (const archive of archives) await cache.forget(metadataKeys.packageDocument(archive));
-}
-
-/** The requester's token is not Larder's to mend: that it is refused is told to the requester. */
-async function accepted<T>({ partition, hostname }: Upstream, answer: Promise<T>): Promise<T> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (partition === undefined || !hasCode(error, 'UPSTREAM_REFUSED')) throw error;
-    throw new Unauthenticated(
-      `${hostname} does not accept ${partition === 'anonymous' ? 'requests without a' : 'this'} token`,
-      {
-        hint: `it is asked with the token that the client sends: configure the one of ${hostname} there`,
-        cause: error,
-      },
-    );
-  }
 }

@@ -12,6 +12,7 @@ import { NotFound, UpstreamUnreachable } from '../../src/errors.ts';
 import { DriftReports } from '../../src/mirror/drift.ts';
 import { metadataKinds, privateMetadataKinds } from '../../src/mirror/metadata-kinds.ts';
 import { ProviderMetadata } from '../../src/mirror/provider-metadata.ts';
+import { UpstreamMetadata } from '../../src/mirror/upstream-metadata.ts';
 import type { ReleaseFiles } from '../../src/store/archive-store.ts';
 import type { MetadataEntry, MetadataStore } from '../../src/store/metadata-store.ts';
 import type { ProviderRegistry } from '../../src/upstream/provider-registry.ts';
@@ -170,16 +171,19 @@ function setUp(...releases: Published[]) {
   const start = () => {
     const cache = new MetadataCache({ store, logger, deadlineMs: 8 * SECOND });
     onTestFinished(() => cache.close());
+    const discovery = {
+      discover: async () => {
+        discoveries += 1;
+        return { 'providers.v1': 'https://registry.example.com/v1/providers/' };
+      },
+    } as unknown as ServiceDiscovery;
     return new ProviderMetadata({
-      cache,
-      kinds: metadataKinds(FRESHNESS),
-      privateKinds: privateMetadataKinds(FRESHNESS),
-      discovery: {
-        discover: async () => {
-          discoveries += 1;
-          return { 'providers.v1': 'https://registry.example.com/v1/providers/' };
-        },
-      } as unknown as ServiceDiscovery,
+      upstreams: new UpstreamMetadata({
+        cache,
+        kinds: metadataKinds(FRESHNESS),
+        privateKinds: privateMetadataKinds(FRESHNESS),
+        discovery,
+      }),
       registry: registry as unknown as ProviderRegistry,
       knownPackageHash: async (sha256) => known.get(sha256),
       store: {
