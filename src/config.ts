@@ -5,6 +5,7 @@ import type { z } from 'zod';
 import { Hostname } from './address/hostname.ts';
 import type { ProviderPattern } from './address/provider-pattern.ts';
 import { type KeyPath, type Layer, Origins, overlay } from './config/layers.ts';
+import { type GitHostConfig, gitHostFiles, gitHostsOf } from './config/modules.ts';
 import { Problems } from './config/problems.ts';
 import { explain, schema } from './config/schema.ts';
 import { readTokenVariables } from './config/token-variables.ts';
@@ -66,6 +67,10 @@ export interface Config {
     readonly disk: number | undefined;
     readonly downloads: number;
     readonly metadataDeadline: number;
+  };
+  readonly modules: Readonly<Omit<Values['modules'], 'git'>> & {
+    /** Git hosts that take credentials. */
+    readonly git: readonly GitHostConfig[];
   };
   readonly log: Readonly<Omit<Values['log'], 'audit'>> & {
     /** The file of the audit log. */
@@ -177,8 +182,9 @@ async function readConfigFile(file: string, shown: string, problems: Problems): 
   }
 }
 
+/** Maps whose keys are hostnames. */
 function isHosts(at: KeyPath): boolean {
-  return at.length === 2 && at[0] === 'upstreams' && at[1] === 'hosts';
+  return at.length === 2 && ['upstreams.hosts', 'modules.git'].includes(at.join('.'));
 }
 
 function normaliseKey(at: KeyPath, key: string): string {
@@ -284,6 +290,7 @@ function assemble(
     },
     log: { ...values.log, audit: values.log.audit === null ? undefined : absolute(values.log.audit, 'log', 'audit') },
     limits: { ...values.limits, disk: values.limits.disk ?? undefined },
+    modules: { ...values.modules, git: gitHostsOf(values.modules.git, absolute) },
     proxy: {
       http: env['http_proxy'] || env['HTTP_PROXY'] || undefined,
       https: env['https_proxy'] || env['HTTPS_PROXY'] || undefined,
@@ -314,6 +321,7 @@ async function checkFiles(config: Config, origins: Origins, problems: Problems):
   for (const [index, token] of config.access.tokens.entries()) {
     if ('tokenFile' in token) files.push([['access', 'tokens', index, 'tokenFile'], token.tokenFile]);
   }
+  files.push(...gitHostFiles(config.modules.git));
   for (const [at, file] of files) {
     if (file === undefined) continue;
     const why = await whyUnreadable(file);

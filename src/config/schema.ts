@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { Hostname } from '../address/hostname.ts';
 import { ProviderPattern } from '../address/provider-pattern.ts';
 import type { KeyPath } from './layers.ts';
+import { modulesSchema } from './modules.ts';
 import { suggestion } from './problems.ts';
 import { SECRET } from './token-variables.ts';
 import { parseDuration, parseSize } from './units.ts';
@@ -201,6 +202,7 @@ export const schema = z.strictObject({
   access,
   freshness,
   limits,
+  modules: modulesSchema({ size, duration, count: integer(1, 10_000_000) }),
   log: z.strictObject({
     level: z.enum(['debug', 'info', 'warn', 'error']),
     format: z.enum(['auto', 'json', 'text']),
