@@ -2,7 +2,7 @@ import { InvalidAddress } from '../errors.ts';
 import { Hostname } from './hostname.ts';
 import type { Version } from './version.ts';
 
-const NAME = /^[0-9A-Za-z](?:[0-9A-Za-z-_]{0,62}[0-9A-Za-z])?$/;
+const NAME = /^[0-9A-Za-z](?:[0-9A-Za-z_-]{0,62}[0-9A-Za-z])?$/;
 const SYSTEM = /^[0-9a-z]{1,64}$/;
 
 /**

@@ -1,4 +1,5 @@
-import { expect, it, test } from 'vitest';
+import { describe, expect, it, test } from 'vitest';
+import { ModuleAddress } from '../../src/address/module.ts';
 import { ProviderAddress } from '../../src/address/provider.ts';
 import { ProviderPattern } from '../../src/address/provider-pattern.ts';
 
@@ -36,9 +37,40 @@ test.each(['', '*', 'acme/widget', 'a/b/c/d', '/acme/widget', 'a//c', 'a/b/'])('
   expect(ProviderPattern.parse(text)).toBeUndefined();
 });
 
-test.each(['reg*/acme/widget', '**/acme/widget', 'registry.example.com/a*/widget', 'registry.example.com/acme/w_x'])(
-  '%j is refused',
-  (text) => {
-    expect(() => ProviderPattern.parse(text)).toThrow();
-  },
-);
+test.each([
+  'reg*/acme/widget',
+  '**/acme/widget',
+  'registry.example.com/a*/widget',
+  'registry.example.com/acme/w_',
+  'registry.example.com/_acme/w',
+  'registry.example.com/acme/w.x',
+  'registry.example.com/acme/w x',
+])('%j is refused', (text) => {
+  expect(() => ProviderPattern.parse(text)).toThrow();
+});
+
+describe('modules', () => {
+  test.each([
+    ['*/*/*', 'registry.example.com:8443/acme/net/aws', true],
+    ['registry.example.com/acme/*', 'registry.example.com/AcMe/Net/aws', true],
+    ['registry.example.com/acme/net', 'registry.example.com/AcMe/Net/aws', true],
+    ['registry.example.com/ACME/Net', 'registry.example.com/acme/net/google', true],
+    ['registry.example.com/acme/net', 'registry.example.com/acme/net2/aws', false],
+    ['registry.example.com/other/*', 'registry.example.com/acme/net/aws', false],
+    ['registry.example.com/acme/net', 'registry.example.com:8443/acme/net/aws', false],
+    // The system has no place in a pattern.
+    ['*/*/aws', 'registry.example.com/acme/net/aws', false],
+    ['*/Data_Team/Lake_House', 'registry.example.com/data_team/LAKE_house/aws', true],
+    ['*/acme/a--b', 'registry.example.com/acme/A--B/aws', true],
+    ['*/any/any', 'registry.example.com/acme/net/aws', false],
+  ])('%s and %s: %j', (pattern, address, expected) => {
+    expect(ProviderPattern.parse(pattern)?.matches(ModuleAddress.parse(address))).toBe(expected);
+  });
+
+  test('a name that only they can have is kept in lower case, and means no provider', () => {
+    const pattern = ProviderPattern.parse('registry.example.com/Acme/Lake_House');
+    expect(String(pattern)).toBe('registry.example.com/acme/lake_house');
+    expect(pattern?.exact).toBeUndefined();
+    expect(pattern?.matches(ProviderAddress.parse('registry.example.com/acme/lakehouse'))).toBe(false);
+  });
+});
