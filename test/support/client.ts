@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterTest } from './after-test.ts';
 import { requirement } from './requirements.ts';
 import type { UpstreamRegistry } from './upstream-registry.ts';
@@ -99,15 +99,24 @@ export async function workspace(options: {
   providers: Readonly<Record<string, { source: string; version?: string }>>;
   lockFile?: string;
 }): Promise<Workspace> {
-  const directory = await mkdtemp(join(tmpdir(), 'larder-workspace-'));
   const required = Object.entries(options.providers).map(
     ([name, { source, version }]) =>
       `    ${name} = {\n      source = "${source}"\n${version === undefined ? '' : `      version = "${version}"\n`}    }\n`,
   );
-  await writeFile(join(directory, 'main.tf'), `terraform {\n  required_providers {\n${required.join('')}  }\n}\n`);
-  const lockPath = join(directory, '.terraform.lock.hcl');
-  if (options.lockFile !== undefined) await writeFile(lockPath, options.lockFile);
+  return configuration({
+    'main.tf': `terraform {\n  required_providers {\n${required.join('')}  }\n}\n`,
+    ...(options.lockFile === undefined ? {} : { '.terraform.lock.hcl': options.lockFile }),
+  });
+}
 
+/** Makes a temporary configuration of these files, by path. Inside a test it is removed when the test ends. */
+export async function configuration(files: Readonly<Record<string, string>>): Promise<Workspace> {
+  const directory = await mkdtemp(join(tmpdir(), 'larder-workspace-'));
+  for (const [path, text] of Object.entries(files)) {
+    await mkdir(dirname(join(directory, path)), { recursive: true });
+    await writeFile(join(directory, path), text);
+  }
+  const lockPath = join(directory, '.terraform.lock.hcl');
   const made: Workspace = {
     directory,
     lockFile: () => readFile(lockPath, 'utf8').catch(() => undefined),
@@ -122,10 +131,7 @@ export async function workspace(options: {
  * with `as` they also know the registry by that (dotted) name.
  */
 export function directCliConfig(registry: UpstreamRegistry, options: { as?: string } = {}): string {
-  const host =
-    options.as === undefined
-      ? ''
-      : `host "${options.as}" {\n  services = { "providers.v1" = "${registry.url}/v1/providers/" }\n}\n`;
+  const host = options.as === undefined ? '' : hostBlock(options.as, `${registry.url}/v1`);
   return `disable_checkpoint = true\nprovider_installation {\n  direct {}\n}\n${host}`;
 }
 
@@ -136,8 +142,11 @@ export function mirrorCliConfig(url: string): string {
 
 /** CLI configuration for going through a Larder at `url` as if it were the registries `hosts`, and nowhere else. */
 export function hostCliConfig(url: string, ...hosts: readonly string[]): string {
-  const blocks = hosts.map(
-    (host) => `host "${host}" {\n  services = { "providers.v1" = "${url}/registry/${host}/v1/providers/" }\n}\n`,
-  );
+  const blocks = hosts.map((host) => hostBlock(host, `${url}/registry/${host}/v1`));
   return `disable_checkpoint = true\n${blocks.join('')}`;
+}
+
+function hostBlock(host: string, base: string): string {
+  const services = ['providers', 'modules'].map((kind) => `    "${kind}.v1" = "${base}/${kind}/"\n`);
+  return `host "${host}" {\n  services = {\n${services.join('')}  }\n}\n`;
 }

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { directCliConfig, runClient, workspace } from './client.ts';
+import { configuration, directCliConfig, runClient, workspace } from './client.ts';
 import { HttpClient } from './http.ts';
+import { moduleTarGz, moduleZip } from './module-archive.ts';
 import { largeProviderZip, smallProviderZip } from './provider-zip.ts';
 import { describeWith } from './requirements.ts';
 import { SigningKey } from './signing-key.ts';
@@ -90,6 +91,90 @@ describeWith(['terraform'], 'the real client, straight to the scripted registry'
     expect(lockFile).toContain('registry.example.test/acme/widget');
     expect(lockFile).toContain(`"${packages.get('linux_amd64')?.h1}"`);
     expect(registry.requests.count('GET', /^\/files\/.*\.zip$/)).toBe(1);
+  });
+});
+
+describeWith(['terraform'], 'the real client and modules of the scripted registry', () => {
+  const files = { 'main.tf': `output "it" { value = file("\${path.module}/it.txt") }\n`, 'it.txt': 'here it is' };
+  const NET = { namespace: 'acme', name: 'net', system: 'aws' } as const;
+
+  async function apply(version: string) {
+    const { directory } = await configuration({
+      'main.tf': `module "net" {\n  source = "registry.example.test/acme/net/aws"\n  version = "${version}"\n}\noutput "it" { value = module.net.it }\n`,
+    });
+    const run = (...args: string[]) =>
+      runClient({
+        args: [...args, '-no-color'],
+        directory,
+        cliConfig: directCliConfig(registry, { as: 'registry.example.test' }),
+        ca: registry.ca,
+      });
+    const init = await run('init');
+    expect(init.code, init.output).toBe(0);
+    return (await run('apply', '-auto-approve')).output;
+  }
+
+  test('are installed from a zip and a tar, under the spelling that the client makes of a version', async () => {
+    const tar = registry.addModuleArchive('/net.tar.gz', moduleTarGz(files, { globalHeader: true }));
+    const zip = registry.addModuleArchive('/net.zip', await moduleZip(files));
+    registry.addModule({ ...NET, version: 'v1.0.0', location: `${tar.url}?checksum=sha256:${tar.sha256}` });
+    registry.addModule({ ...NET, version: '4.0', location: zip.url, dialect: 'both' });
+
+    expect(await apply('~> 1.0')).toContain('here it is');
+    expect(await apply('~> 4.0')).toContain('here it is');
+    expect(registry.requests.count('GET', /\/acme\/net\/aws\/(1\.0\.0|4\.0\.0)\/download$/)).toBe(2);
+    expect(registry.releases.requests.count('GET', /\/net\.(tar\.gz|zip)$/)).toBe(2);
+  });
+});
+
+describe('modules of the scripted registry', () => {
+  const NET = { namespace: 'Acme', name: 'net', system: 'aws' } as const;
+  const get = (path: string, headers: Record<string, string> = {}) => client.get(registry.url + path, { headers });
+
+  test('are listed as published, garbage included, and found in any case of letters until they are removed', async () => {
+    registry.addModule({ ...NET, version: 'v1.0.0', location: './x.zip' });
+    registry.addModule({ ...NET, version: '1.1.0', location: './x.zip', strictSpelling: true });
+    registry.addModuleGarbage(NET, 'latest', '');
+    expect((await get('/.well-known/terraform.json')).json()['modules.v1']).toBe('/v1/modules/');
+    expect((await get('/v1/modules/acme/net/aws/versions')).json()).toEqual({
+      modules: [{ versions: ['v1.0.0', '1.1.0', 'latest', ''].map((version) => ({ version })) }],
+    });
+    expect((await get('/v1/modules/acme/net/aws/1.0.0/download')).headers['x-terraform-get']).toBe('./x.zip');
+    expect((await get('/v1/modules/acme/net/aws/v1.1.0/download')).status).toBe(404);
+    registry.removeModule({ ...NET, version: '1.1.0' });
+    registry.addModuleGarbage(NET);
+    expect((await get('/v1/modules/acme/net/aws/versions')).json().modules[0].versions).toHaveLength(1);
+    registry.removeModule(NET);
+    expect((await get('/v1/modules/acme/net/aws/versions')).status).toBe(404);
+  });
+
+  test.each([
+    ['header', 204, '', true],
+    ['both', 200, '{"location":"./x.zip"}', true],
+    ['json', 200, '{"location":"./x.zip"}', false],
+    ['empty-200-header', 200, '', true],
+    ['object-200-header', 200, '{}', true],
+    ['html-200-header', 200, '<!doctype html><title>Here</title>', true],
+  ] as const)('say where they are in the dialect %s', async (dialect, status, body, header) => {
+    registry.addModule({ ...NET, version: '1.0.0', location: () => './x.zip', dialect });
+    const answer = await get('/v1/modules/acme/net/aws/1.0.0/download');
+    expect([answer.status, answer.text()]).toEqual([status, body]);
+    expect(answer.headers['x-terraform-get']).toBe(header ? './x.zip' : undefined);
+  });
+
+  test('have archives behind links that run out, also without HEAD, and behind the token at the registry itself', async () => {
+    const archive = registry.addModuleArchive('/net.zip', await moduleZip({ 'main.tf': '' }), { headForbidden: true });
+    const status = async (url: string, options = {}) => (await client.get(url, options)).status;
+    expect(await status(archive.url)).toBe(200);
+    expect(await status(archive.url, { method: 'HEAD' })).toBe(403);
+    registry.signLinks();
+    const link = archive.link();
+    expect([await status(archive.url), await status(link)]).toEqual([403, 200]);
+    registry.expireLinks();
+    expect([await status(link), await status(archive.link())]).toEqual([403, 200]);
+    registry.requireToken('s3cret');
+    expect((await get('/archives/net.zip')).status).toBe(401);
+    expect((await get('/archives/net.zip', { authorization: 'Bearer s3cret' })).body.equals(archive.bytes)).toBe(true);
   });
 });
 

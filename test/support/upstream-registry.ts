@@ -1,12 +1,20 @@
-import { createHash, createHmac, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { fileReply } from './archive-reply.ts';
 import { type ByteSource, MemoryBytes } from './byte-source.ts';
 import type { CertificateAuthority } from './certificates.ts';
 import { json, reply } from './faults.ts';
 import { putName } from './loopback-network.ts';
 import { type Call, type Fault, Origin, type OriginOptions, type Reply, type ScriptedFault } from './origin.ts';
+import {
+  type ModuleArchive,
+  type ModuleArchiveOptions,
+  ModuleArchives,
+  type ModuleOptions,
+  PublishedModules,
+} from './published-module.ts';
 import { type ProviderOptions, type PublishedPackage, type PublishedVersion, publish } from './published-provider.ts';
 import type { Matcher, RequestLog } from './request-log.ts';
+import { SignedLinks } from './signed-links.ts';
 
 export interface RegistryOptions {
   /**
@@ -26,7 +34,7 @@ export interface RegistryOptions {
 }
 
 /**
- * A provider registry as the internet has them, on loopback: discovery, versions, download documents, and a second
+ * A registry of providers and modules as the internet has them, on loopback: discovery, versions, download documents, and a second
  * origin for the files, as GitHub releases are. Real TLS, real zips, real signatures; everything can be made to fail.
  */
 export class UpstreamRegistry {
@@ -35,6 +43,8 @@ export class UpstreamRegistry {
   readonly #api: Origin;
   readonly #name: string | undefined;
   readonly #versions: PublishedVersion[] = [];
+  readonly #modules = new PublishedModules();
+  readonly #archives = new ModuleArchives();
   /** What discovery answers. */
   services: Record<string, unknown> = { 'providers.v1': '/v1/providers/' };
   /** Added to versions lists. */
@@ -116,6 +126,34 @@ export class UpstreamRegistry {
     this.#remove((entry) => entry.namespace === namespace && entry.type === type);
   }
 
+  /** Publishes a version of a module; replaces it if it was there. Discovery names the service from now on. */
+  addModule(module: ModuleOptions): void {
+    this.services = { 'modules.v1': MODULES, ...this.services };
+    this.#modules.add(module);
+  }
+
+  /** Without a version: the whole module. */
+  removeModule(module: Parameters<PublishedModules['remove']>[0]): void {
+    this.#modules.remove(module);
+  }
+
+  /** Lists things among a module's versions that are none. */
+  addModuleGarbage(...garbage: Parameters<PublishedModules['addGarbage']>): void {
+    this.#modules.addGarbage(...garbage);
+  }
+
+  /**
+   * Puts an archive where modules can point to; replaces the one that was there. The registry itself has it as well, at
+   * `/archives` + path, for those who have its token.
+   *
+   * @param path begins with a slash
+   */
+  addModuleArchive(path: string, bytes: Buffer, options: ModuleArchiveOptions = {}): ModuleArchive {
+    const url = `${this.releases.url}${path}`;
+    const sha256 = this.#archives.add(path, bytes, options);
+    return { bytes, sha256, url, link: () => `${url}${this.#links ? this.#links.query(path) : ''}` };
+  }
+
   /** Scripts the registry's behaviour; `releases.on` does so for the files. */
   on(matcher: Matcher, fault: Fault, options: { times?: number } = {}): ScriptedFault {
     return this.#api.on(matcher, fault, options);
@@ -175,6 +213,8 @@ export class UpstreamRegistry {
       return { ...json({ errors: ['unauthorized'] }), status: 401 };
     }
     if (path === '/.well-known/terraform.json') return json(this.services);
+    if (path.startsWith(MODULES)) return this.#modules.answer(path.slice(MODULES.length), call);
+    if (path.startsWith('/archives/')) return this.#archives.answer(call, path.slice('/archives'.length)) ?? notFound();
 
     const [, namespace, type, rest = ''] = /^\/v1\/providers\/([^/]+)\/([^/]+)\/(.+)$/.exec(path) ?? [];
     const versions = this.#versions.filter((entry) => entry.namespace === namespace && entry.type === type);
@@ -225,7 +265,9 @@ export class UpstreamRegistry {
       if (this.#links && !this.#links.accepts(path, query)) return linkExpired();
       return fileReply(call, file.bytes, `"${file.etag}"`);
     }
-    return notFound();
+    const archive = this.#archives.answer(call, path);
+    if (archive && this.#links && !this.#links.accepts(path, query)) return linkExpired();
+    return archive ?? notFound();
   }
 
   #file(version: PublishedVersion, name: string): { bytes: ByteSource; etag: string } | undefined {
@@ -238,39 +280,10 @@ export class UpstreamRegistry {
   }
 }
 
+const MODULES = '/v1/modules/';
+
 function memoryFile(bytes: Buffer): { bytes: ByteSource; etag: string } {
   return { bytes: new MemoryBytes(bytes), etag: createHash('sha256').update(bytes).digest('hex') };
-}
-
-/** Links as S3 signs them, in so far as a client can tell. */
-class SignedLinks {
-  readonly #lifetimeMs: number;
-  readonly #now: () => number;
-  #secret = randomBytes(16);
-
-  constructor(lifetimeMs: number, now: () => number) {
-    this.#lifetimeMs = lifetimeMs;
-    this.#now = now;
-  }
-
-  query(path: string): string {
-    const issued = this.#now();
-    return `?X-Amz-Date=${issued}&X-Amz-Expires=${this.#lifetimeMs / 1000}&X-Amz-Signature=${this.#sign(path, issued)}`;
-  }
-
-  accepts(path: string, query: string): boolean {
-    const parameters = new URLSearchParams(query);
-    const issued = Number(parameters.get('X-Amz-Date'));
-    return parameters.get('X-Amz-Signature') === this.#sign(path, issued) && this.#now() <= issued + this.#lifetimeMs;
-  }
-
-  expireAll(): void {
-    this.#secret = randomBytes(16);
-  }
-
-  #sign(path: string, issued: number): string {
-    return createHmac('sha256', this.#secret).update(`${path} ${issued}`).digest('hex');
-  }
 }
 
 function releasePath({ namespace, type, published }: PublishedVersion): string {
