@@ -42,7 +42,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
   readonly #releases: KeptReleases;
   readonly #hasher: PackageHasher;
   readonly #logger: Logger;
-  readonly #lists = new RememberedLists();
+  readonly #lists = new RememberedLists<StoredArchive>();
   /** Files that could not be verified: not read again until they, or the hashes beside them, change. */
   readonly #unverifiable = new LRUCache<string, string>({ max: MAX_REMEMBERED });
   readonly #adoptions = new Map<string, Promise<StoredArchive | undefined>>();

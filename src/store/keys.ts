@@ -1,6 +1,7 @@
 import type { ProviderArchive } from '../address/archive.ts';
 import type { Sha256 } from '../address/hash.ts';
 import type { Hostname } from '../address/hostname.ts';
+import type { ModuleAddress, ModuleRelease } from '../address/module.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
 
@@ -26,6 +27,12 @@ export const metadataKeys = {
     `${METADATA_VERSION}:document:${provider}/${version}/${platform}`,
   /** The `h1:` of the archive with this digest. */
   packageHash: (sha256: Sha256): string => `${METADATA_VERSION}:h1:${sha256}`,
+  /** The versions that a registry lists for a module. As the module was written: that is how upstream was asked. */
+  moduleVersions: (module: ModuleAddress): string =>
+    `${METADATA_VERSION}:module-versions:${module.hostname}/${module.written}`,
+  /** Where a registry says that a module version's package is. As the module was written, too. */
+  moduleLocation: (module: ModuleAddress, version: Version): string =>
+    `${METADATA_VERSION}:module-location:${module.hostname}/${module.written}/${version}`,
   /** What an upstream told one requester: the key of what it tells everybody, and a name for who asked. */
   told: (key: string, partition: string): string => `${key}@${partition}`,
 };
@@ -51,11 +58,19 @@ export const redisKeys = {
  *
  * HOSTNAME is the display form with its `:PORT`, as the clients look for it. No version can be called `index`, and
  * neither versions nor platforms hold an underscore, so the names within one directory are all different.
+ *
+ *     modules/HOSTNAME/NAMESPACE/NAME/SYSTEM/VERSION.tar.gz
+ *                                            VERSION.json
+ *
+ * NAMESPACE and NAME are in lower case. A version may itself end in `.json` or `.tar.gz`; with what is put behind it,
+ * names are different all the same.
  */
 export const paths = {
   /** Root of the packed layout. */
   providers: 'providers',
-  /** Files that are still arriving. On the same file system as `providers`, so that they can be renamed into it. */
+  /** Root of the module packages. */
+  modules: 'modules',
+  /** What is still arriving or being made. On the same file system as the two above, so that it can be renamed into them. */
   partial: 'partial',
   /** The embedded metadata store. */
   metadata: 'metadata',
@@ -76,4 +91,10 @@ export const paths = {
   /** What else upstream says of a version. */
   statement: (provider: ProviderAddress, version: Version): string =>
     `${paths.provider(provider)}/terraform-provider-${provider.type}_${version}_release.json`,
+
+  /** Directory of everything stored of one module. */
+  module: ({ hostname, written }: ModuleAddress): string => `modules/${hostname.display}/${written.toLowerCase()}`,
+  modulePackage: ({ module, version }: ModuleRelease): string => `${paths.module(module)}/${version}.tar.gz`,
+  /** What is remembered of a package. */
+  moduleRecord: ({ module, version }: ModuleRelease): string => `${paths.module(module)}/${version}.json`,
 };

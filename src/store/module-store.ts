@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { Sha256 } from '../address/hash.ts';
 import type { ModuleAddress, ModuleRelease } from '../address/module.ts';
+import type { Version } from '../address/version.ts';
 import type { ByteRange } from './archive-store.ts';
 
 /** What is remembered of a module version's package, also when the package itself is gone. JSON-compatible. */
@@ -48,13 +49,18 @@ export interface ModuleStore {
   recall(release: ModuleRelease): Promise<PackageRecord | undefined>;
   /** Everything stored of one module, in no particular order. While nothing changes it is the same array. */
   list(module: ModuleAddress): Promise<readonly StoredPackage[]>;
-  /** Every module of which a package is stored, in lower case. */
+  /** Versions of which a record is kept, with or without their packages, in no particular order. */
+  recorded(module: ModuleAddress): Promise<readonly Version[]>;
+  /** Every module of which anything is stored, be it records alone, in lower case. */
   modules(): AsyncIterable<ModuleAddress>;
   /** The stored bytes. A package discarded meanwhile is still read to its end once opened. */
   read(stored: StoredPackage, range?: ByteRange): Promise<Readable>;
   /** Where packages are made. */
   workDirectory(): Promise<WorkDirectory>;
-  /** Takes the file over, durably: the package first, then its record, each whole. Replaces what was there. */
+  /**
+   * Takes the file over, durably: the package first, then its record, each whole. Replaces what was there; what is broken
+   * off in between is not present.
+   */
   put(release: ModuleRelease, made: MadePackage): Promise<StoredPackage>;
   /** Notes that upstream has moved on without changing what the package is made of. Harmless when it is gone. */
   putFingerprint(release: ModuleRelease, fingerprint: string): Promise<void>;

@@ -1,17 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import type { Logger } from '../logger.ts';
+import type { WorkDirectory } from './module-store.ts';
 import { isAbsent, ofStorage } from './storage-errors.ts';
 
 /** No download takes this long: what is older was left by a process on another machine. */
 const ABANDONED_AFTER_MS = 24 * 3_600_000;
 
+/** A directory that somebody just wrote into is not empty at the first attempt. */
+const REMOVAL_RETRIES = 3;
+
 /** `HOST-PID-UUID`: says who is writing it. */
 const PARTIAL_NAME = /^(.+)-(\d+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** The directory in which files are written before they are renamed into place, whole. */
+/** The directory in which files are made before they are renamed into place, whole. */
 export class PartialFiles {
   readonly #directory: string;
   readonly #logger: Logger;
@@ -31,8 +35,25 @@ export class PartialFiles {
 
   /** A new empty file, open for reading and writing. @throws StorageFailed */
   async create(): Promise<{ path: string; handle: FileHandle }> {
-    const path = join(this.#directory, `${hostname()}-${process.pid}-${randomUUID()}`);
+    const path = this.#newName();
     return { path, handle: await ofStorage('creating a partial file', this.#open(path)) };
+  }
+
+  /** A new empty directory, for what takes more than one file to make. @throws StorageFailed */
+  async createDirectory(): Promise<WorkDirectory> {
+    const path = this.#newName();
+    // Also the directory around it, when somebody cleared it away.
+    await ofStorage('making a work directory', mkdir(path, { recursive: true, mode: 0o700 }));
+    return {
+      path,
+      remove: async () => {
+        try {
+          await rm(path, { force: true, recursive: true, maxRetries: REMOVAL_RETRIES });
+        } catch (error) {
+          this.#logger.warn('a work directory could not be removed', { file: basename(path), error });
+        }
+      },
+    };
   }
 
   /** Puts a small file in place as a whole: readers see the old content or the new one. @throws StorageFailed */
@@ -66,6 +87,10 @@ export class PartialFiles {
     } finally {
       await rm(path, { force: true }).catch(() => {});
     }
+  }
+
+  #newName(): string {
+    return join(this.#directory, `${hostname()}-${process.pid}-${randomUUID()}`);
   }
 
   async #open(path: string): Promise<FileHandle> {

@@ -33,15 +33,17 @@ export async function archiveFiles(directory: string, provider: ProviderAddress)
     .flatMap((name) => orForeign(() => ProviderArchive.parseFilename(provider, name)) ?? []);
 }
 
-async function directoriesIn(path: string): Promise<string[]> {
-  const entries: Dirent[] = (await ifPresent('listing providers', readdir(path, { withFileTypes: true }))) ?? [];
+/** Names of what may be a directory, sorted. @throws StorageFailed */
+export async function directoriesIn(path: string): Promise<string[]> {
+  const entries: Dirent[] = (await ifPresent('listing what is stored', readdir(path, { withFileTypes: true }))) ?? [];
   return entries
     .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
     .map((entry) => entry.name)
     .sort();
 }
 
-function orForeign<T>(parse: () => T): T | undefined {
+/** `undefined` for what does not parse: it belongs to somebody else. */
+export function orForeign<T>(parse: () => T): T | undefined {
   try {
     return parse();
   } catch (error) {

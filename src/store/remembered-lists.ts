@@ -1,6 +1,5 @@
 import type { Stats } from 'node:fs';
 import { LRUCache } from 'lru-cache';
-import type { StoredArchive } from './archive-store.ts';
 import { fileIdentity } from './mirror-documents.ts';
 
 /** A directory that changed this recently may change again without its time stamp showing it. */
@@ -9,21 +8,19 @@ const RACY_MS = 2_000;
 const LOOK_AGAIN_MS = 200;
 const MAX_REMEMBERED = 10_000;
 
-type List = readonly StoredArchive[];
-
 /** Always the same array, like any other list that has not changed. */
-const NOTHING: List = [];
+const NOTHING: readonly never[] = [];
 
-interface Remembered {
+interface Remembered<T> {
   readonly identity: string;
-  readonly list: List;
+  readonly list: readonly T[];
   /** When the directory was last seen to be the same, by `performance.now()`. */
   lookedAt: number;
 }
 
-/** What is listed of providers, for as long as nobody touches their directories. */
-export class RememberedLists {
-  readonly #lists = new LRUCache<string, Remembered>({ max: MAX_REMEMBERED });
+/** What is listed of directories, for as long as nobody touches them. */
+export class RememberedLists<T> {
+  readonly #lists = new LRUCache<string, Remembered<T>>({ max: MAX_REMEMBERED });
   /** Changes of our own so far: a list that was made meanwhile may lack one of them. */
   #changes = 0;
 
@@ -37,8 +34,8 @@ export class RememberedLists {
   async read(
     directory: string,
     look: () => Promise<Stats | undefined>,
-    make: () => Promise<{ list: List; isFinal: boolean }>,
-  ): Promise<List> {
+    make: () => Promise<{ list: readonly T[]; isFinal: boolean }>,
+  ): Promise<readonly T[]> {
     const lookedAt = performance.now();
     const known = this.#lists.get(directory);
     if (known && lookedAt - known.lookedAt < LOOK_AGAIN_MS) return known.list;

@@ -28,6 +28,7 @@ import { paths } from '../../src/store/keys.ts';
 import { PackageHasher } from '../../src/store/package-hash.ts';
 import { archiveOf, collect, put, sha256Hex, testArchiveStore } from '../contract/archive-store.ts';
 import { expectedPackageHash, handMadeZip } from './hand-made-zip.ts';
+import { canMount, onSmallDisk } from './small-disk.ts';
 
 const hasher = new PackageHasher();
 afterAll(() => hasher.close());
@@ -357,6 +358,7 @@ describe('a failing disk', () => {
 
   test.skipIf(!hasTmpfs)('R83: a full disk fails the write, keeps what is stored and heals by itself', async () => {
     const store = await openStore();
+    const usual = directory;
     const before = await onSmallDisk(async (small) => {
       directory = small;
       const full = await openStore();
@@ -372,6 +374,8 @@ describe('a failing disk', () => {
       expect(bytes.equals(await buffer(await full.read((await full.find(darwin)) as StoredArchive)))).toBe(true);
       expect(await put(full, linux, bytes)).toMatchObject({ size: bytes.length });
       return kept;
+    }).finally(() => {
+      directory = usual;
     });
     expect(before.size).toBe(bytes.length);
     await store.close();
@@ -400,25 +404,3 @@ describe('a failing disk', () => {
     await expect(store.check()).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
   });
 });
-
-function canMount(): boolean {
-  try {
-    execFileSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'none', '/mnt'], { stdio: 'ignore' });
-    return process.getuid?.() === 0;
-  } catch {
-    return false;
-  }
-}
-
-async function onSmallDisk<T>(work: (directory: string) => Promise<T>): Promise<T> {
-  const mount = await mkdtemp(join(tmpdir(), 'larder-small-disk-'));
-  const usual = directory;
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'none', mount]);
-  try {
-    return await work(mount);
-  } finally {
-    directory = usual;
-    execFileSync('umount', [mount]);
-    await rm(mount, { recursive: true });
-  }
-}

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ProviderArchive } from '../../src/address/archive.ts';
 import { parseSha256 } from '../../src/address/hash.ts';
 import { Hostname } from '../../src/address/hostname.ts';
+import { ModuleAddress, ModuleRelease } from '../../src/address/module.ts';
 import { Platform } from '../../src/address/platform.ts';
 import { ProviderAddress } from '../../src/address/provider.ts';
 import { Version } from '../../src/address/version.ts';
@@ -85,6 +86,36 @@ const archives = fc
   .tuple(providers, versions, platforms)
   .map(([address, version, platform]) => new ProviderArchive(address, version, platform));
 
+const modules = parsed(
+  fc
+    .tuple(hostnames, part, part, fc.constantFrom('aws', 'aws2', 'json', 'a'))
+    .map(([hostname, namespace, name, system]) => `${hostname}/${namespace}/${name}/${system}`),
+  ModuleAddress.parse,
+);
+const moduleReleases = fc
+  .tuple(
+    modules,
+    fc.oneof(versions, fc.constantFrom('1.0.0-a.tar.gz', '1.0.0-tar.gz', '1.0.0-json').map(Version.parse)),
+  )
+  .map(([module, version]) => new ModuleRelease(module, version));
+
+/** Everything spelled for one module version, with the identity that it stands for. */
+function spelledOfModule(release: ModuleRelease): { keys: [string, string][]; files: [string, string][] } {
+  const { module, version } = release;
+  const written = `${module.hostname}/${module.written}`;
+  return {
+    keys: [
+      [`module versions ${written}`, metadataKeys.moduleVersions(module)],
+      [`module location ${written} ${version}`, metadataKeys.moduleLocation(module, version)],
+    ],
+    files: [
+      [`module ${module}`, paths.module(module)],
+      [`package ${release}`, paths.modulePackage(release)],
+      [`record ${release}`, paths.moduleRecord(release)],
+    ],
+  };
+}
+
 /** Everything spelled for one archive, with the identity that it stands for. */
 function spelled(archive: ProviderArchive): { keys: [identity: string, key: string][]; files: [string, string][] } {
   const { provider: address, version } = archive;
@@ -145,6 +176,28 @@ describe('paths', () => {
     );
   });
 
+  it('keep module packages by their hosts, as providers are kept', () => {
+    const module = ModuleAddress.parse('XN--bcher-kva.example:8443/Acme/My_Net/aws');
+    const release = new ModuleRelease(module, Version.parse('1.0.0-RC1+b.5'));
+    expect(paths.module(module)).toBe('modules/bücher.example:8443/acme/my_net/aws');
+    expect(paths.modulePackage(release)).toBe(`${paths.module(module)}/1.0.0-RC1+b.5.tar.gz`);
+    expect(paths.moduleRecord(release)).toBe(`${paths.module(module)}/1.0.0-RC1+b.5.json`);
+    expect(metadataKeys.moduleVersions(module)).toBe('v1:module-versions:xn--bcher-kva.example:8443/Acme/My_Net/aws');
+  });
+
+  it('never leave the data directory, whatever the module', () => {
+    fc.assert(
+      fc.property(moduleReleases, (release) => {
+        for (const [, path] of spelledOfModule(release).files) {
+          expect(posix.normalize(path)).toBe(path);
+          expect(path).toMatch(/^modules(\/[^/]+){4,5}$/);
+          expect(path).not.toMatch(/[\p{Cc}\\]/u);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
   it('never leave the data directory, whatever the address', () => {
     fc.assert(
       fc.property(archives, (archive) => {
@@ -165,6 +218,17 @@ describe('keys and paths', () => {
       fc.property(fc.array(archives, { minLength: 2, maxLength: 12 }), (some) => {
         expectOneToOne(some.flatMap((archive) => spelled(archive).keys));
         expectOneToOne(some.flatMap((archive) => spelled(archive).files));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('are never shared by two different modules or versions of them, nor with providers', () => {
+    fc.assert(
+      fc.property(fc.array(moduleReleases, { minLength: 2, maxLength: 12 }), archives, (some, archive) => {
+        const all = some.map(spelledOfModule).concat(spelled(archive));
+        expectOneToOne(all.flatMap(({ keys }) => keys));
+        expectOneToOne(all.flatMap(({ files }) => files));
       }),
       { numRuns: 300 },
     );

@@ -1,0 +1,202 @@
+import type { Stats } from 'node:fs';
+import { mkdir, open, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { type ModuleAddress, ModuleRelease } from '../address/module.ts';
+import type { Version } from '../address/version.ts';
+import { StorageFailed } from '../errors.ts';
+import type { Logger } from '../logger.ts';
+import { digestOf, isSettled } from './adoption.ts';
+import type { ByteRange } from './archive-store.ts';
+import { paths } from './keys.ts';
+import { moduleDirectories, moduleFiles } from './module-directories.ts';
+import { ModuleRecords } from './module-records.ts';
+import type { MadePackage, ModuleStore, PackageRecord, StoredPackage, WorkDirectory } from './module-store.ts';
+import { PartialFiles } from './partial-files.ts';
+import { RememberedLists } from './remembered-lists.ts';
+import { ifPresent, ofStorage } from './storage-errors.ts';
+
+/** As for archives: with fewer, larger reads one stream is as fast as the disk cache. */
+const READ_BYTES = 256 * 1024;
+
+/**
+ * Module packages below `modules/`, each with a JSON file beside it.
+ *
+ * A package is present when its record can be read and the file has the size that stands there. Writing puts the package
+ * in place first, then the record, each whole; a package that a crash left without a record is replaced by the next one.
+ */
+export class DirectoryModuleStore implements ModuleStore {
+  readonly #directory: string;
+  readonly #partials: PartialFiles;
+  readonly #records: ModuleRecords;
+  readonly #logger: Logger;
+  readonly #lists = new RememberedLists<StoredPackage>();
+  /** The last of the changes under way, by release: each begins when the one before is done. */
+  readonly #changes = new Map<string, Promise<unknown>>();
+
+  private constructor(directory: string, partials: PartialFiles, logger: Logger) {
+    this.#directory = directory;
+    this.#partials = partials;
+    this.#records = new ModuleRecords({ directory, partials, logger });
+    this.#logger = logger;
+  }
+
+  /** Makes the directories and sweeps away what dead processes left. Needs no closing. @throws StorageFailed */
+  static async open({ directory, logger }: { directory: string; logger: Logger }): Promise<DirectoryModuleStore> {
+    await ofStorage('making the data directory', mkdir(join(directory, paths.modules), { recursive: true }));
+    const partials = await PartialFiles.open(join(directory, paths.partial), logger);
+    return new DirectoryModuleStore(directory, partials, logger);
+  }
+
+  async find(release: ModuleRelease): Promise<StoredPackage | undefined> {
+    const [record, file] = await Promise.all([this.#records.get(release), this.#look(release)]);
+    if (!record || !file) return undefined;
+    if (file.size === record.size) return { ...record, release, storedAt: file.mtime };
+    // Younger ones may still be being copied in.
+    if (isSettled(file)) await this.#discardDamaged(release);
+    return undefined;
+  }
+
+  recall(release: ModuleRelease): Promise<PackageRecord | undefined> {
+    return this.#records.get(release);
+  }
+
+  list(module: ModuleAddress): Promise<readonly StoredPackage[]> {
+    const directory = this.#homeOf(module);
+    return this.#lists.read(
+      directory,
+      () => ifPresent('looking for a module', stat(directory)),
+      async () => {
+        const { packages } = await moduleFiles(this.#directory, module);
+        const found = await Promise.all(packages.map((version) => this.find(new ModuleRelease(module, version))));
+        const list = found.filter((stored) => stored !== undefined);
+        // What was passed over may be whole later without the directory's showing it.
+        return { list, isFinal: list.length === packages.length };
+      },
+    );
+  }
+
+  async recorded(module: ModuleAddress): Promise<readonly Version[]> {
+    return (await moduleFiles(this.#directory, module)).records;
+  }
+
+  async *modules(): AsyncGenerator<ModuleAddress> {
+    for await (const module of moduleDirectories(this.#directory)) {
+      const isHere = (await this.list(module)).length > 0 || (await this.recorded(module)).length > 0;
+      if (isHere) yield module;
+    }
+  }
+
+  async read(stored: StoredPackage, range?: ByteRange): Promise<Readable> {
+    const handle = await ofStorage('opening a package', open(this.#pathOf(stored.release), 'r'));
+    try {
+      const { size } = await ofStorage('opening a package', handle.stat());
+      if (size !== stored.size) throw changed('opening a package');
+      // The stream closes the handle when it ends and when it is destroyed.
+      return handle.createReadStream({ ...range, highWaterMark: READ_BYTES });
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+  }
+
+  workDirectory(): Promise<WorkDirectory> {
+    return this.#partials.createDirectory();
+  }
+
+  async put(release: ModuleRelease, made: MadePackage): Promise<StoredPackage> {
+    const { sha256, size, subdir, source, fingerprint, file } = made;
+    const record: PackageRecord = { sha256, size, subdir, source, fingerprint };
+    return this.#inTurn(release, async () => {
+      const { size: written } = await ofStorage('storing a package', stat(file));
+      if (written !== size) throw changed('storing a package');
+      const known = await this.#records.get(release);
+      // It must never stand beside bytes that it does not speak of, which could have the same size.
+      if (known?.sha256 !== sha256) await this.#records.remove(release);
+      await this.#partials.publish(file, this.#pathOf(release));
+      try {
+        await this.#records.put(release, record);
+      } catch (error) {
+        // On a full disk it would only be in the way.
+        await rm(this.#pathOf(release), { force: true }).catch(() => {});
+        throw error;
+      }
+      const stored = await this.#look(release);
+      return { ...record, release, storedAt: stored?.mtime ?? new Date() };
+    });
+  }
+
+  putFingerprint(release: ModuleRelease, fingerprint: string): Promise<void> {
+    return this.#inTurn(release, async () => {
+      const record = await this.#records.get(release);
+      if (!record || record.fingerprint === fingerprint) return;
+      await this.#records.put(release, { ...record, fingerprint });
+    });
+  }
+
+  async verify({ release, sha256 }: StoredPackage): Promise<boolean> {
+    return (await digestOf(this.#pathOf(release))) === sha256;
+  }
+
+  discard(release: ModuleRelease): Promise<void> {
+    return this.#inTurn(release, () => this.#removePackage(release));
+  }
+
+  forget(release: ModuleRelease): Promise<void> {
+    return this.#inTurn(release, async () => {
+      // Not offered any more before it is not there any more.
+      await this.#records.remove(release);
+      await this.#removePackage(release);
+    });
+  }
+
+  async #look(release: ModuleRelease): Promise<Stats | undefined> {
+    const file = await ifPresent('looking for a package', stat(this.#pathOf(release)));
+    return file?.isFile() ? file : undefined;
+  }
+
+  #discardDamaged(release: ModuleRelease): Promise<void> {
+    return this.#inTurn(release, async () => {
+      // It may have been replaced meanwhile.
+      const [record, file] = await Promise.all([this.#records.get(release), this.#look(release)]);
+      if (!record || !file || file.size === record.size || !isSettled(file)) return;
+      this.#logger.warn('a stored module package is damaged and was discarded', {
+        module: release.module.toString(),
+        version: release.version.toString(),
+        expected: record.size,
+        size: file.size,
+      });
+      await this.#removePackage(release);
+    });
+  }
+
+  async #removePackage(release: ModuleRelease): Promise<void> {
+    await ofStorage('removing a package', rm(this.#pathOf(release), { force: true }));
+  }
+
+  /** The lists of its module are then made anew. */
+  async #inTurn<T>(release: ModuleRelease, work: () => Promise<T>): Promise<T> {
+    const key = release.toString();
+    const current = (this.#changes.get(key) ?? Promise.resolve()).then(work);
+    const settled = current.catch(() => {});
+    this.#changes.set(key, settled);
+    try {
+      return await current;
+    } finally {
+      this.#lists.forget(this.#homeOf(release.module));
+      if (this.#changes.get(key) === settled) this.#changes.delete(key);
+    }
+  }
+
+  #homeOf(module: ModuleAddress): string {
+    return join(this.#directory, paths.module(module));
+  }
+
+  #pathOf(release: ModuleRelease): string {
+    return join(this.#directory, paths.modulePackage(release));
+  }
+}
+
+function changed(operation: string): StorageFailed {
+  return new StorageFailed(operation, new Error('its size has changed'));
+}
