@@ -11,6 +11,7 @@ import { landingPage } from './landing-page.ts';
 import { linkDoor } from './link-door.ts';
 import type { Links } from './links.ts';
 import { type MetricsSource, metricsPage } from './metrics-page.ts';
+import { type ModuleRegistrySource, moduleRegistry } from './module-registry.ts';
 import { type NetworkMirrorSource, networkMirror } from './network-mirror.ts';
 import { notFound } from './not-found.ts';
 import { type ProviderRegistrySource, providerRegistry } from './provider-registry.ts';
@@ -20,6 +21,7 @@ import type { RequestMetrics } from './request-metrics.ts';
 export interface HttpApplicationDeps {
   readonly mirror: NetworkMirrorSource;
   readonly releases: ProviderRegistrySource['releases'];
+  readonly modules: ModuleRegistrySource;
   readonly authenticator: Authenticator;
   /** Where clients need a token: archives are linked to without. */
   readonly links?: Links | undefined;
@@ -63,6 +65,7 @@ export function createHttpApplication(deps: HttpApplicationDeps): express.Expres
   application.use(accessLog(deps));
   application.use(refuseUnsafeTargets);
   application.use('/providers', networkMirror(deps));
+  application.use('/registry', moduleRegistry(deps));
   application.use('/registry', providerRegistry(deps));
   if (deps.links) application.use('/get', linkDoor({ ...deps, links: deps.links }));
   if (deps.admin) application.use('/admin', adminRoutes({ ...deps, ...deps.admin }));

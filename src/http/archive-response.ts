@@ -14,6 +14,8 @@ const CLIENT_STALL_MS = 300_000;
 
 /** Where the archive of a request comes from. */
 export interface ArchiveDoor {
+  /** `application/zip` unless told. */
+  readonly mediaType?: string;
   /** Pulls nothing. */
   describe(): Promise<ArchiveDescription>;
   /** May begin a download. */
@@ -29,13 +31,13 @@ export async function sendArchive(req: Request, res: Response, door: ArchiveDoor
   if (req.method === 'HEAD' || condition !== undefined) {
     const described = await door.describe();
     if (described.sha256 !== undefined && matchesEtag(condition, etagOf(described.sha256))) {
-      return sendNotModified(res, described);
+      return sendNotModified(res, door, described);
     }
-    if (req.method === 'HEAD') return sendHead(res, described);
+    if (req.method === 'HEAD') return sendHead(res, door, described);
   }
 
   const archive = await door.open();
-  if (matchesEtag(condition, etagOf(archive.sha256))) return sendNotModified(res, archive);
+  if (matchesEtag(condition, etagOf(archive.sha256))) return sendNotModified(res, door, archive);
   const range = wantedRange(req, archive);
   if (range === 'unsatisfiable') {
     throw new RequestError(416, 'RANGE_NOT_SATISFIABLE', `the archive has ${archive.size} bytes`, {
@@ -47,7 +49,7 @@ export async function sendArchive(req: Request, res: Response, door: ArchiveDoor
   notesOf(res).outcome = archive.state;
   const body = await (range === 'whole' ? archive.stream() : archive.stream(range));
   await sendBody(res, body, () => {
-    setArchiveHeaders(res, archive);
+    setArchiveHeaders(res, door, archive);
     if (range === 'whole') {
       if (archive.size !== undefined) res.setHeader('Content-Length', archive.size);
       return archive.size;
@@ -61,15 +63,15 @@ export async function sendArchive(req: Request, res: Response, door: ArchiveDoor
 }
 
 /** The length when it is known and no length otherwise: a client told 0 keeps an empty file and never asks again. */
-function sendHead(res: Response, described: ArchiveDescription): void {
-  setArchiveHeaders(res, described);
+function sendHead(res: Response, door: ArchiveDoor, described: ArchiveDescription): void {
+  setArchiveHeaders(res, door, described);
   if (described.size) res.setHeader('Content-Length', described.size);
   notesOf(res).outcome = described.storedAt ? 'stored' : 'absent';
   res.status(200).end();
 }
 
-function sendNotModified(res: Response, described: ArchiveDescription): void {
-  setArchiveHeaders(res, described);
+function sendNotModified(res: Response, door: ArchiveDoor, described: ArchiveDescription): void {
+  setArchiveHeaders(res, door, described);
   // They describe a body, and there is none.
   res.removeHeader('Content-Type');
   res.removeHeader('Accept-Ranges');
@@ -77,8 +79,12 @@ function sendNotModified(res: Response, described: ArchiveDescription): void {
   res.status(304).end();
 }
 
-function setArchiveHeaders(res: Response, { size, sha256, storedAt }: ArchiveDescription): void {
-  res.setHeader('Content-Type', 'application/zip');
+function setArchiveHeaders(
+  res: Response,
+  { mediaType = 'application/zip' }: ArchiveDoor,
+  { size, sha256, storedAt }: ArchiveDescription,
+): void {
+  res.setHeader('Content-Type', mediaType);
   res.setHeader('Cache-Control', `${notesOf(res).isPersonal ? 'private' : 'public'}, max-age=31536000, immutable`);
   if (sha256 !== undefined) res.setHeader('ETag', etagOf(sha256));
   if (storedAt !== undefined) res.setHeader('Last-Modified', storedAt.toUTCString());

@@ -28,12 +28,14 @@ export function recordExchange(audit: AuditTrail, notes: AnswerNotes, exchange: 
   if (!client && !asked) return;
   const isRefused = REFUSED.has(exchange.status) || POLICY.has(exchange.outcome);
   const isServed = exchange.status !== undefined && exchange.status < 400 && exchange.outcome !== 'aborted';
-  const { provider, version, platform, what } = asked ?? {};
+  const { version, platform, what } = asked ?? {};
+  const { provider, module } = { provider: undefined, module: undefined, ...asked };
   audit.record(isRefused ? 'refused' : isServed ? 'served' : 'failed', {
     client: client?.name,
     remote: exchange.remote,
-    what: what ?? (platform ? 'archive' : version ? 'packages' : provider ? 'versions' : undefined),
+    what: what ?? (platform ? 'archive' : version ? 'packages' : asked ? 'versions' : undefined),
     provider: provider?.toString(),
+    module: module?.toString(),
     version: version?.toString(),
     platform: platform?.toString(),
     method: exchange.method,

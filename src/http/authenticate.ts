@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import type { ProviderAddress } from '../address/provider.ts';
+import type { MirroredAddress } from '../address/mirrored-address.ts';
 import type { ProviderPattern } from '../address/provider-pattern.ts';
 import { Forbidden, TooManyAttempts, Unauthenticated } from '../errors.ts';
 import { credentialsHost, tokenVariable } from './cli-snippets.ts';
@@ -30,14 +30,14 @@ export class Client {
   readonly isAnonymous: boolean;
   /** Links are made out to it: `token:NAME`, or `anonymous`. */
   readonly subject: string;
-  readonly #mayRead: (provider: ProviderAddress) => boolean;
+  readonly #mayRead: (address: MirroredAddress) => boolean;
   readonly #addresses: readonly ProviderPattern[] | undefined;
   readonly #bearer: string | undefined;
 
   constructor(options: {
     token?: KnownToken | undefined;
     roles: readonly Role[];
-    mayRead: (provider: ProviderAddress) => boolean;
+    mayRead: (address: MirroredAddress) => boolean;
     bearer?: string | undefined;
   }) {
     this.name = options.token?.name ?? 'anonymous';
@@ -49,13 +49,13 @@ export class Client {
     this.#bearer = options.bearer;
   }
 
-  mayRead(provider: ProviderAddress): boolean {
-    return this.roles.includes('read') && this.#mayRead(provider);
+  mayRead(address: MirroredAddress): boolean {
+    return this.roles.includes('read') && this.#mayRead(address);
   }
 
   /** Unlike reading, this is never open to everybody: the addresses of a token always hold. */
-  mayAdminister(provider: ProviderAddress): boolean {
-    return this.roles.includes('admin') && (this.#addresses?.some((pattern) => pattern.matches(provider)) ?? true);
+  mayAdminister(address: MirroredAddress): boolean {
+    return this.roles.includes('admin') && (this.#addresses?.some((pattern) => pattern.matches(address)) ?? true);
   }
 
   /** A token that is none of Larder's own, as it was presented. Hidden from loggers, and never to be shown. */
@@ -168,7 +168,7 @@ export class Authenticator {
     if (!this.isRequired)
       return new Client({ token, roles: [...new Set([...token.roles, ...this.#anonymousRoles])], mayRead: () => true });
     const { addresses } = token;
-    const mayRead = (provider: ProviderAddress) => addresses?.some((pattern) => pattern.matches(provider)) ?? true;
+    const mayRead = (address: MirroredAddress) => addresses?.some((pattern) => pattern.matches(address)) ?? true;
     return new Client({ token, roles: token.roles, mayRead });
   }
 
@@ -182,10 +182,10 @@ export class Authenticator {
   }
 }
 
-/** @throws Forbidden when the client may not have this provider */
-export function demandRead(client: Client, provider: ProviderAddress): void {
-  if (client.mayRead(provider)) return;
-  throw new Forbidden(`the token named ${client.name} is not for ${provider}`, {
+/** @throws Forbidden when the client may not have it */
+export function demandRead(client: Client, address: MirroredAddress): void {
+  if (client.mayRead(address)) return;
+  throw new Forbidden(`the token named ${client.name} is not for ${address}`, {
     hint: 'the operator decides with the addresses of access.tokens',
   });
 }

@@ -1,15 +1,18 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { ModuleRelease } from '../address/module.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import { LinkExpired, LinkNotValid } from '../errors.ts';
 import type { LinkKey } from '../store/link-key-ring.ts';
 
-/** What links are for: an archive, or a file that goes with it. */
-export interface LinkedFile {
+/** A provider's archive, or a file that goes with it. Its text is unique over all files of all providers. */
+interface ProviderFile {
   readonly provider: ProviderAddress;
   readonly filename: string;
-  /** Identity, unique over all files of all providers. */
   toString(): string;
 }
+
+/** What links are for. */
+export type LinkedFile = ProviderFile | ModuleRelease;
 
 /** Where keys come from. */
 export interface LinkKeySource {
@@ -32,7 +35,8 @@ export function longestLife(lifetimeMs: number): number {
 }
 
 /**
- * Download links that need no token: `get/CAPABILITY/HOSTNAME/NAMESPACE/TYPE/FILENAME`.
+ * Download links that need no token: `get/CAPABILITY/HOSTNAME/NAMESPACE/TYPE/FILENAME`, and
+ * `get/CAPABILITY/HOSTNAME/NAMESPACE/NAME/SYSTEM/VERSION/FILENAME` for packages of modules.
  *
  * The clients send no token for archives, so a list that somebody was allowed to read carries these. A capability is for
  * one subject (the client that it was made out to), one file and some time. It is in the path, not in the query, because
@@ -58,9 +62,7 @@ export class Links {
 
   /** The path of a link, percent-encoded, relative to where Larder's own paths begin. */
   pathFor(file: LinkedFile, subject: string): string {
-    const { provider, filename } = file;
-    const capability = this.#capabilityFor(file.toString(), subject);
-    return `get/${capability}/${encodeURI(`${provider}/${filename}`)}`;
+    return `get/${this.#capabilityFor(file.toString(), subject)}/${encodeURI(pathOf(file))}`;
   }
 
   /**
@@ -97,6 +99,11 @@ export class Links {
     const expiry = Math.ceil((this.#now() + this.#lifetimeMs) / this.#gridMs) * this.#gridMs;
     return [expiry.toString(36), key.id, Buffer.from(subject).toString('base64url')];
   }
+}
+
+function pathOf(file: LinkedFile): string {
+  if (!(file instanceof ModuleRelease)) return `${file.provider}/${file.filename}`;
+  return `${file.module}/${file.version}/${file.filename}`;
 }
 
 /**

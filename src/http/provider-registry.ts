@@ -1,13 +1,11 @@
 import { type Request, type RequestHandler, Router } from 'express';
 import { ProviderArchive } from '../address/archive.ts';
-import type { Hostname } from '../address/hostname.ts';
 import { Platform } from '../address/platform.ts';
 import { ReleaseFile } from '../address/release-file.ts';
 import { Version } from '../address/version.ts';
 import type { ProviderMirror } from '../mirror/provider-mirror.ts';
 import type { PackageDescription, ProviderReleases, ReleaseCatalogue } from '../mirror/provider-releases.ts';
 import { sendArchive } from './archive-response.ts';
-import { tokenVariable } from './cli-snippets.ts';
 import { type ProviderParams, parseArchive, parseProvider } from './provider-params.ts';
 import { publicAddress } from './public-address.ts';
 import { ReadAccess, type ReadAccessDeps } from './read-access.ts';
@@ -15,6 +13,7 @@ import { sendReleaseFile } from './release-file-response.ts';
 import { RequestError } from './request-error.ts';
 import { allowOnly } from './request-guards.ts';
 import { jsonBody, RenderedBodies, sendJson } from './respond.ts';
+import { tokenHint } from './token-hint.ts';
 
 /** What this door asks of the use cases behind it. */
 export interface ProviderRegistrySource {
@@ -135,16 +134,6 @@ function packageDocument({ archive, listedAs, sha256, statement }: PackageDescri
     signing_keys,
     ...(packages && { packages }),
   };
-}
-
-/** At this door clients send the token that they have for the hostname in addresses. */
-function tokenHint(hostname: Hostname | undefined): string {
-  const host = hostname?.display ?? 'HOST';
-  return (
-    `here clients send the token they have for the registry's own host: put the one for this mirror there, ` +
-    `credentials "${host}" { token = "…" } in the CLI configuration, or the variable ` +
-    `${hostname ? tokenVariable(hostname.toString()) : 'TF_TOKEN_… named for it'}`
-  );
 }
 
 /** Without the slash at the end of a service's URL, the clients drop its last part. */

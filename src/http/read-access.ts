@@ -2,7 +2,7 @@ import type { Request, RequestHandler, Response } from 'express';
 import { Hostname } from '../address/hostname.ts';
 import { type Authenticator, type Client, demandRead } from './authenticate.ts';
 import type { LinkedFile, Links } from './links.ts';
-import { type Asked, notesOf } from './respond.ts';
+import { type Asked, addressOf, notesOf } from './respond.ts';
 
 export interface ReadAccessDeps {
   readonly authenticator: Authenticator;
@@ -54,7 +54,8 @@ export class ReadAccess {
     const notes = notesOf(res);
     notes.asked = asked;
     const client = notes.client as Client;
-    if (client.bearer === undefined || !this.#isForwarded(asked.provider.hostname)) demandRead(client, asked.provider);
+    const address = addressOf(asked);
+    if (client.bearer === undefined || !this.#isForwarded(address.hostname)) demandRead(client, address);
     else notes.isPersonal = true;
     return client;
   }

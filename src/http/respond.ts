@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Response } from 'express';
 import { LRUCache } from 'lru-cache';
+import type { MirroredAddress } from '../address/mirrored-address.ts';
+import type { ModuleAddress } from '../address/module.ts';
 import type { Platform } from '../address/platform.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
@@ -18,13 +20,17 @@ export interface Staleness {
   readonly ageSeconds: number;
 }
 
-/** A provider, one version of it, or one archive. */
-export interface Asked {
-  readonly provider: ProviderAddress;
+/** A provider or a module, one version of it, or one archive. */
+export type Asked = ({ readonly provider: ProviderAddress } | { readonly module: ModuleAddress }) & {
   readonly version?: Version;
   readonly platform?: Platform;
   /** Where it is not the archive, the packages or the versions themselves. */
   readonly what?: string;
+};
+
+/** Of what something was asked for. */
+export function addressOf(asked: Asked): MirroredAddress {
+  return 'module' in asked ? asked.module : asked.provider;
 }
 
 /** What handlers leave behind for each other and for the logs. */

@@ -6,6 +6,7 @@ import type { Freshness } from '../cache/freshness.ts';
 import type { MetadataKind } from '../cache/metadata-cache.ts';
 import type { PackageDocument, ProviderVersions } from '../upstream/registry-answers.ts';
 import type { Services } from '../upstream/service-discovery.ts';
+import { type ModuleKinds, moduleKinds } from './module-kinds.ts';
 import type { Release } from './release.ts';
 import { statementFile, storedStatement } from './release-statement.ts';
 
@@ -22,7 +23,7 @@ export interface FreshnessSettings {
 const DOCUMENT_FRESH_MS = 60_000;
 
 /** The kinds of upstream metadata that are cached: how long each is good for, and how each rests in the store. */
-export interface MetadataKinds {
+export interface MetadataKinds extends ModuleKinds {
   readonly discovery: MetadataKind<Services>;
   readonly versions: MetadataKind<ProviderVersions>;
   readonly release: MetadataKind<Release>;
@@ -36,6 +37,7 @@ export function metadataKinds(settings: FreshnessSettings): MetadataKinds {
     absentForMs: settings.absent,
   });
   return {
+    ...moduleKinds(settings),
     discovery: { ...services, freshness: () => lasting(settings.discovery) },
     versions: { ...versions, freshness: () => lasting(settings.versions) },
     release: {

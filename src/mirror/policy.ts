@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Hostname } from '../address/hostname.ts';
-import type { ProviderAddress } from '../address/provider.ts';
+import type { MirroredAddress } from '../address/mirrored-address.ts';
 import type { ProviderPattern } from '../address/provider-pattern.ts';
 import { AddressExcluded, HostNotAllowed } from '../errors.ts';
 import type { Upstream } from '../upstream/upstream.ts';
@@ -42,28 +42,28 @@ export class Policy {
   }
 
   /**
-   * The upstream to ask about a provider, and how to ask it for this requester.
+   * The upstream to ask about a provider or a module, and how to ask it for this requester.
    * @throws HostNotAllowed when its hostname is not configured
    * @throws AddressExcluded when the patterns leave it out
    */
-  admit(provider: ProviderAddress, requester: Requester = NOBODY): Upstream {
-    const upstream = this.admits(provider, requester);
+  admit(address: MirroredAddress, requester: Requester = NOBODY): Upstream {
+    const upstream = this.admits(address, requester);
     if (upstream) return upstream;
-    throw new AddressExcluded(`${provider} is excluded from this mirror`, {
-      hint: `the operator decides with include and exclude of upstreams.hosts."${provider.hostname}"`,
+    throw new AddressExcluded(`${address} is excluded from this mirror`, {
+      hint: `the operator decides with include and exclude of upstreams.hosts."${address.hostname}"`,
     });
   }
 
-  /** The same, `undefined` when the patterns leave the provider out. @throws HostNotAllowed */
-  admits(provider: ProviderAddress, requester: Requester = NOBODY): Upstream | undefined {
-    const rule = this.#rules.get(provider.hostname.toString());
+  /** The same, `undefined` when the patterns leave it out. @throws HostNotAllowed */
+  admits(address: MirroredAddress, requester: Requester = NOBODY): Upstream | undefined {
+    const rule = this.#rules.get(address.hostname.toString());
     if (!rule) {
-      throw new HostNotAllowed(`${provider.hostname} is not among the registries mirrored here`, {
+      throw new HostNotAllowed(`${address.hostname} is not among the registries mirrored here`, {
         hint: `the operator can add it to upstreams.hosts; mirrored are: ${this.hostnames.join(', ')}`,
       });
     }
-    const isIncluded = rule.include.length === 0 || rule.include.some((pattern) => pattern.matches(provider));
-    if (!isIncluded || rule.exclude.some((pattern) => pattern.matches(provider))) return undefined;
+    const isIncluded = rule.include.length === 0 || rule.include.some((pattern) => pattern.matches(address));
+    if (!isIncluded || rule.exclude.some((pattern) => pattern.matches(address))) return undefined;
     return rule.forward ? onBehalfOf(requester, rule.upstream) : rule.upstream;
   }
 }

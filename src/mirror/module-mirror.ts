@@ -1,0 +1,248 @@
+import type { Sha256 } from '../address/hash.ts';
+import type { ModuleAddress, ModuleRelease } from '../address/module.ts';
+import { Version } from '../address/version.ts';
+import type { PackageCache } from '../cache/package-cache.ts';
+import type { ReadableArchive } from '../cache/readable-archive.ts';
+import { IntegrityMismatch, UpstreamUnreachable } from '../errors.ts';
+import type { Logger } from '../logger.ts';
+import type { MadePackage, ModuleStore, PackageRecord, StoredPackage, WorkDirectory } from '../store/module-store.ts';
+import type { ModuleVersions } from '../upstream/module-registry.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import type { DriftReports } from './drift.ts';
+import type { ModuleMetadata } from './module-metadata.ts';
+import { cannotBeMirrored, isSame, locationOf, type ModuleSources } from './module-sources.ts';
+import type { MovedModules } from './moved-modules.ts';
+import { PairMemo } from './pair-memo.ts';
+import { NOBODY, type Policy, type Requester } from './policy.ts';
+import type { ArchiveDescription } from './provider-mirror.ts';
+import { isForAll, type StaleNote, UpstreamAnswers } from './upstream-answers.ts';
+
+/** An answer has to travel, too: so much of the deadline is left for that, in milliseconds. */
+const TRAVEL_MS = 500;
+
+const NOTHING_STORED: readonly StoredPackage[] = [];
+/** In the place of an upstream's answer, where there is none. */
+const NO_ANSWER = {};
+
+export interface ModuleList {
+  /** Newest first. The same array until something changes: what is made of it can be kept. */
+  readonly versions: readonly Version[];
+  readonly stale?: StaleNote;
+}
+
+/** Where a client gets a module. */
+export type LocatedModule =
+  | {
+      readonly kind: 'package';
+      /** Where in the package the module is; empty for its root. */
+      readonly subdir: string;
+      /** `undefined` while the package is still being made. */
+      readonly sha256: Sha256 | undefined;
+      /** Upstream decides who may have the package: being allowed to use this mirror is not enough. */
+      readonly isPrivate: boolean;
+    }
+  /** What no mirror can hold, and the client has to fetch itself. */
+  | { readonly kind: 'elsewhere'; readonly location: string };
+
+/**
+ * The module mirror: versions as upstream lists them, united with what is stored, and packages that were made once of
+ * whatever upstream points at. A package that is stored is served without asking anybody.
+ */
+export class ModuleMirror {
+  readonly #policy: Policy;
+  readonly #metadata: ModuleMetadata;
+  readonly #sources: ModuleSources;
+  readonly #packages: PackageCache;
+  readonly #store: ModuleStore;
+  readonly #drift: DriftReports;
+  readonly #moved: MovedModules;
+  readonly #unsupported: 'pass' | 'refuse';
+  readonly #deadlineMs: number;
+  readonly #isSealed: () => boolean;
+  readonly #logger: Logger;
+  readonly #upstreams: UpstreamAnswers;
+  /** By what is stored and what upstream said. */
+  readonly #lists = new PairMemo<readonly Version[]>();
+
+  constructor(deps: {
+    policy: Policy;
+    metadata: ModuleMetadata;
+    sources: ModuleSources;
+    packages: PackageCache;
+    store: ModuleStore;
+    drift: DriftReports;
+    moved: MovedModules;
+    /** What becomes of locations that cannot be mirrored. */
+    unsupported: 'pass' | 'refuse';
+    /** How long `locate` may take, in milliseconds. */
+    deadlineMs: number;
+    isSealed: () => boolean;
+    logger: Logger;
+    now?: () => number;
+  }) {
+    this.#policy = deps.policy;
+    this.#metadata = deps.metadata;
+    this.#sources = deps.sources;
+    this.#packages = deps.packages;
+    this.#store = deps.store;
+    this.#drift = deps.drift;
+    this.#moved = deps.moved;
+    this.#unsupported = deps.unsupported;
+    this.#deadlineMs = deps.deadlineMs;
+    this.#isSealed = deps.isSealed;
+    this.#logger = deps.logger;
+    this.#upstreams = new UpstreamAnswers(deps);
+  }
+
+  /**
+   * Every version that upstream lists or that is stored.
+   * @throws NotFound when upstream does not know the module and nothing of it is stored
+   * @throws UpstreamUnreachable, UpstreamRefused, UpstreamInvalid when upstream is in trouble and nothing is stored
+   * @throws Unauthenticated when upstream is asked with the requester's token and does not accept that
+   */
+  async list(module: ModuleAddress, requester: Requester = NOBODY): Promise<ModuleList> {
+    const upstream = this.#policy.admit(module, requester);
+    const stored = isForAll(upstream) ? await this.#store.list(module) : NOTHING_STORED;
+    const { answer, stale } = await this.#upstreams.ask(
+      upstream,
+      () => this.#metadata.versions(upstream, module),
+      stored.length > 0,
+    );
+    return { versions: this.#lists.get(stored, answer ?? NO_ANSWER, () => united(stored, answer)), ...stale };
+  }
+
+  /**
+   * Where the package is. Of a package that is not here yet the making begins, and is waited for as long as the deadline
+   * allows: then the checksum is known, and trouble is told in words.
+   * @throws NotFound when upstream does not have the version
+   * @throws UpstreamUnreachable, UpstreamRefused, UpstreamInvalid, IntegrityMismatch when the package cannot be made
+   * @throws Unauthenticated as `list` does
+   */
+  async locate(release: ModuleRelease, requester: Requester = NOBODY): Promise<LocatedModule> {
+    const until = performance.now() + this.#deadlineMs - TRAVEL_MS;
+    const upstream = this.#policy.admit(release.module, requester);
+    const stored = await this.#authorised(upstream, release);
+    if (stored) return packageOf(stored, upstream);
+
+    const { value } = await this.#askFor(upstream, release);
+    const location = locationOf(value);
+    if (location.kind === 'unmirrored') {
+      if (this.#unsupported === 'refuse') throw cannotBeMirrored(release, location.scheme);
+      this.#logger.info('clients are sent elsewhere for a module that cannot be mirrored', {
+        module: release.toString(),
+        scheme: location.scheme,
+      });
+      return { kind: 'elsewhere', location: location.text };
+    }
+    const made = await settledBefore(until, this.#make(upstream, release));
+    if (made) return packageOf(made, upstream);
+    return {
+      kind: 'package',
+      subdir: subdirAhead(location.subdir, release),
+      sha256: undefined,
+      isPrivate: !isForAll(upstream),
+    };
+  }
+
+  /** What is known of a package without making it. @throws as `locate` does when it is not stored */
+  async describePackage(release: ModuleRelease, requester: Requester = NOBODY): Promise<ArchiveDescription> {
+    const upstream = this.#policy.admit(release.module, requester);
+    const stored = await this.#authorised(upstream, release);
+    if (stored) return stored;
+    await this.#askFor(upstream, release);
+    return { size: undefined, sha256: undefined, storedAt: undefined };
+  }
+
+  /** The package. Takes as long as its making does. @throws as `locate` does */
+  async openPackage(release: ModuleRelease, requester: Requester = NOBODY): Promise<ReadableArchive> {
+    const upstream = this.#policy.admit(release.module, requester);
+    const stored = await this.#authorised(upstream, release);
+    if (stored) return this.#packages.readable(stored);
+    const { value } = await this.#askFor(upstream, release);
+    const location = locationOf(value);
+    if (location.kind === 'unmirrored') throw cannotBeMirrored(release, location.scheme);
+    return this.#packages.readable(await this.#make(upstream, release));
+  }
+
+  /** The stored package, if this requester may have it. Where upstream decides, it is asked. */
+  async #authorised(upstream: Upstream, release: ModuleRelease): Promise<StoredPackage | undefined> {
+    const stored = await this.#packages.find(release);
+    if (!stored) return undefined;
+    if (isForAll(upstream)) this.#moved.check(upstream, stored);
+    else await this.#askFor(upstream, release);
+    return stored;
+  }
+
+  async #askFor(upstream: Upstream, release: ModuleRelease) {
+    if (this.#isSealed()) {
+      throw new UpstreamUnreachable(
+        String(upstream.hostname),
+        'sealed',
+        `is not asked for ${release}: this mirror is sealed, and the module is not stored`,
+      );
+    }
+    return this.#metadata.location(upstream, release);
+  }
+
+  #make(upstream: Upstream, release: ModuleRelease): Promise<StoredPackage> {
+    return this.#packages.read(release, async (work: WorkDirectory, signal: AbortSignal): Promise<MadePackage> => {
+      const made = await this.#sources.make(upstream, release, work.path, signal);
+      const first = await this.#store.recall(release);
+      if (first && !isSame(first, made)) {
+        this.#drift.report(release, first.sha256, made.sha256);
+        throw publishedTwice(upstream, release, first, made);
+      }
+      return made;
+    });
+  }
+}
+
+function publishedTwice(
+  { hostname }: Upstream,
+  { module, version }: ModuleRelease,
+  first: PackageRecord,
+  made: PackageRecord,
+): IntegrityMismatch {
+  return new IntegrityMismatch(
+    `${hostname} now publishes something else as ${module.written} ${version}: the SHA-256 of its package was ` +
+      `${first.sha256} when first seen and is ${made.sha256} now`,
+    { hint: `an operator who knows why can accept it: larder purge ${module} ${version}` },
+  );
+}
+
+function packageOf({ subdir, sha256 }: StoredPackage, upstream: Upstream): LocatedModule {
+  return { kind: 'package', subdir, sha256, isPrivate: !isForAll(upstream) };
+}
+
+/** Where the module will be in a package that is not made yet: a leading glob stands for the directory that becomes the root. */
+function subdirAhead(subdir: string, { module, version }: ModuleRelease): string {
+  const [first = '', ...rest] = subdir.split('/');
+  const ahead = /[*?[\]{}]/.test(first) ? rest.join('/') : subdir;
+  if (!/[*?[\]{}]/.test(ahead)) return ahead;
+  throw new UpstreamUnreachable(
+    String(module.hostname),
+    'busy',
+    `keeps ${module.written} ${version} in a directory whose name is not known before its package is made, which takes longer`,
+  );
+}
+
+function united(stored: readonly StoredPackage[], answer: ModuleVersions | undefined): readonly Version[] {
+  const versions = new Map<string, Version>();
+  for (const { version } of answer?.versions ?? []) versions.set(version.toString(), version);
+  for (const { release } of stored) versions.set(release.version.toString(), release.version);
+  return [...versions.values()].sort((a, b) => Version.compare(b, a));
+}
+
+/** `undefined` when the moment passes first; what becomes of the promise then is nobody's concern. */
+async function settledBefore<T>(moment: number, promise: Promise<T>): Promise<T | undefined> {
+  promise.catch(() => {});
+  let timer: NodeJS.Timeout | undefined;
+  const passed = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, Math.max(0, moment - performance.now()), undefined);
+  });
+  try {
+    return await Promise.race([promise, passed]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,77 @@
+import type { ModuleRelease } from '../address/module.ts';
+import { hasCode, UpstreamInvalid } from '../errors.ts';
+import type { MadePackage, PackageRecord } from '../store/module-store.ts';
+import type { ModuleLocation } from '../upstream/module-package/module-location.ts';
+import { parseLocation } from '../upstream/module-package/parse-location.ts';
+import type { MirroredLocation, ModulePackages } from '../upstream/module-package.ts';
+import type { LocationAnswer } from '../upstream/module-registry.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import type { ModuleMetadata } from './module-metadata.ts';
+
+/** Where packages of modules are made of what their registry points at. */
+export class ModuleSources {
+  readonly #metadata: ModuleMetadata;
+  readonly #packages: ModulePackages;
+
+  constructor(deps: { metadata: ModuleMetadata; packages: ModulePackages }) {
+    this.#metadata = deps.metadata;
+    this.#packages = deps.packages;
+  }
+
+  /** Makes the package anew. @throws what upstream and the location's host are in trouble with */
+  async make(upstream: Upstream, release: ModuleRelease, directory: string, signal: AbortSignal): Promise<MadePackage> {
+    const make = async (options: { renew?: boolean }) => {
+      const { value } = await this.#metadata.location(upstream, release, options);
+      return this.#packages.make(mirrored(value, release), access(upstream, value), directory, signal);
+    };
+    try {
+      return await make({});
+    } catch (error) {
+      // Links expire; a new one is asked for once before the file host's word is taken for it.
+      if (!hasCode(error, 'UPSTREAM_REFUSED') && !hasCode(error, 'NOT_FOUND')) throw error;
+      const { value: old } = await this.#metadata.location(upstream, release);
+      const { value: renewed } = await this.#metadata.location(upstream, release, { renew: true });
+      if (renewed.location === old.location) throw error;
+      return make({});
+    }
+  }
+
+  /** What the package made now would have as its fingerprint. */
+  async fingerprint(upstream: Upstream, release: ModuleRelease, signal: AbortSignal): Promise<string | undefined> {
+    const { value } = await this.#metadata.location(upstream, release);
+    const location = locationOf(value);
+    if (location.kind === 'unmirrored') return undefined;
+    return this.#packages.fingerprint(location, access(upstream, value), signal);
+  }
+}
+
+/** @throws UpstreamInvalid when nobody could make anything of it */
+export function locationOf({ location, base }: LocationAnswer): ModuleLocation {
+  return parseLocation(location, { base: new URL(base) });
+}
+
+function mirrored(answer: LocationAnswer, release: ModuleRelease): MirroredLocation {
+  const location = locationOf(answer);
+  if (location.kind === 'unmirrored') throw cannotBeMirrored(release, location.scheme);
+  return location;
+}
+
+/** A token for archives goes no further than to where the registry's own API is. */
+function access(upstream: Upstream, answer: LocationAnswer) {
+  const location = locationOf(answer);
+  const isOwn = location.kind === 'archive' && location.url.origin === new URL(answer.base).origin;
+  return { upstream, authenticate: answer.useRegistryCredentials && isOwn };
+}
+
+export function cannotBeMirrored({ module, version }: ModuleRelease, scheme: string): UpstreamInvalid {
+  return new UpstreamInvalid(
+    String(module.hostname),
+    `keeps ${module.written} ${version} where a mirror cannot fetch it (${scheme})`,
+    { hint: 'with modules.unsupported: pass clients are sent there to fetch it themselves' },
+  );
+}
+
+/** Where in the package the module is counts as much as what is in it. */
+export function isSame(first: PackageRecord, made: PackageRecord): boolean {
+  return first.sha256 === made.sha256 && first.subdir === made.subdir;
+}
