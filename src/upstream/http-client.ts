@@ -26,6 +26,10 @@ export interface BodyRequest {
   readonly upstream: Upstream;
   readonly url: URL;
   readonly accept?: string | undefined;
+  /** Sent besides our own, to wherever redirects lead as well: no secrets. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** What passes for an answer: 200 alone, unless told. */
+  readonly statuses?: readonly number[] | undefined;
   /** Send the upstream's token, to the origin of `url` only. */
   readonly authenticate: boolean;
   /** Of the body, packed and unpacked. */
@@ -35,7 +39,7 @@ export interface BodyRequest {
 }
 
 export interface FetchedBody {
-  readonly status: 200;
+  readonly status: number;
   readonly headers: Headers;
   readonly body: Buffer;
   /** After redirects: what relative URLs in the body are relative to. */
@@ -116,22 +120,29 @@ export class HttpClient {
   }
 
   /** Fetches a small answer whole. */
-  async fetchBody({ accept, maxBytes, ...asked }: BodyRequest): Promise<FetchedBody> {
-    const headers: Record<string, string> = accept ? { accept } : {};
+  async fetchBody({ accept, maxBytes, statuses = [200], ...asked }: BodyRequest): Promise<FetchedBody> {
+    const headers = { ...asked.headers, ...(accept && { accept }) };
     return this.#exchange({ ...asked, method: 'GET', headers, queued: true }, async (answer) => {
-      if (answer.status !== 200) throw this.#unexpected(answer);
+      if (!statuses.includes(answer.status)) throw this.#unexpected(answer);
       const body = await readWhole(answer.body, answer.headers, answer.url, maxBytes);
-      return { status: 200, headers: answer.headers, body, url: answer.url };
+      return { status: answer.status, headers: answer.headers, body, url: answer.url };
     });
   }
 
   /**
-   * Opens a file from `offset` on, without credentials unless its host is listed for them. The signal ends the body
-   * too; the body's errors are those of this class. Bytes are as stored upstream: a compressed answer is refused.
+   * Opens a file from `offset` on, without credentials unless its host is listed for them, or the caller knows that the
+   * upstream's token belongs to the origin of `url` (`authenticate`). The signal ends the body too; the body's errors are
+   * those of this class. Bytes are as stored upstream: a compressed answer is refused.
    */
-  async openBody(asked: { upstream: Upstream; url: URL; offset: number; signal: AbortSignal }): Promise<OpenedBody> {
+  async openBody(asked: {
+    upstream: Upstream;
+    url: URL;
+    offset: number;
+    authenticate?: boolean | undefined;
+    signal: AbortSignal;
+  }): Promise<OpenedBody> {
     const { offset, signal } = asked;
-    const authenticate = authenticatesFile(asked.upstream, asked.url);
+    const authenticate = asked.authenticate === true || authenticatesFile(asked.upstream, asked.url);
     const exchange = { ...asked, method: 'GET', authenticate, queued: false } as const;
     const open = (from: number) =>
       this.#exchange(

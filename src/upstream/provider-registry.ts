@@ -6,6 +6,7 @@ import { Version } from '../address/version.ts';
 import { hasCode, IntegrityMismatch, UpstreamInvalid } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { authenticatesFile } from './credentials.ts';
+import { endpoint } from './endpoint.ts';
 import type { HttpClient } from './http-client.ts';
 import { isObject, parseJsonObject, stringsOf } from './json-answer.ts';
 import { parsePackageDocument, parseProtocols } from './package-document.ts';
@@ -55,7 +56,7 @@ export class ProviderRegistry {
   ): Promise<ProviderVersions> {
     const answer = await this.#fetchMetadata(
       upstream,
-      endpoint(base, provider, 'versions'),
+      endpoint(base, provider.namespace, provider.type, 'versions'),
       MAX_VERSIONS_BYTES,
       signal,
     );
@@ -84,7 +85,8 @@ export class ProviderRegistry {
     platform: Platform,
     signal: AbortSignal,
   ): Promise<PackageDocument> {
-    const url = endpoint(base, provider, publishedVersion, 'download', platform.os, platform.arch);
+    const { namespace, type } = provider;
+    const url = endpoint(base, namespace, type, publishedVersion, 'download', platform.os, platform.arch);
     const answer = await this.#fetchMetadata(upstream, url, MAX_DOCUMENT_BYTES, signal);
     const version = Version.fromPublished(publishedVersion) ?? publishedVersion;
     return parsePackageDocument(
@@ -213,15 +215,6 @@ export class ProviderRegistry {
     });
     return body;
   }
-}
-
-/** By concatenation: a colon or an odd character in a segment must not be read as a scheme. */
-function endpoint(base: URL, provider: ProviderAddress, ...segments: string[]): URL {
-  const path = [provider.namespace, provider.type, ...segments]
-    // Build metadata: some registries do not decode.
-    .map((segment) => encodeURIComponent(segment).replaceAll('%2B', '+'))
-    .join('/');
-  return new URL(`${base.origin}${base.pathname.replace(/\/?$/, '/')}${path}`);
 }
 
 function parseVersions(listed: readonly unknown[]): Pick<ProviderVersions, 'versions' | 'skipped'> {

@@ -108,6 +108,16 @@ describe('a small answer', () => {
 });
 
 describe('statuses', () => {
+  test('204 is an answer to those who take it for one, empty and told as what it is', async () => {
+    const { client, upstream, server } = await answered((_, response) =>
+      response.writeHead(204, { 'x-terraform-get': './x.tar.gz' }).end(),
+    );
+    const asked = get(client, upstream, server.origin, { statuses: [200, 204], headers: { 'x-one': '1' } });
+    expect(await asked).toMatchObject({ status: 204, headers: { 'x-terraform-get': './x.tar.gz' } });
+    expect((await asked).body).toHaveLength(0);
+    expect(server.requests[0]?.headers).toMatchObject({ 'x-one': '1', 'user-agent': 'Larder/test' });
+  });
+
   test.each([
     [404, 'NOT_FOUND'],
     [410, 'NOT_FOUND'],
@@ -646,6 +656,19 @@ describe('an archive', () => {
     expect(server.requests[0]?.headers).not.toHaveProperty('authorization');
     expect(server.requests[0]?.headers).not.toHaveProperty('range');
     expect(server.requests[0]?.headers['accept-encoding']).toBe('identity');
+  });
+
+  test('R11: is fetched with the token when the caller says so, which stays behind when it redirects elsewhere', async () => {
+    const elsewhere = await serve((_, response) => response.end(bytes));
+    const { server, upstream, client, url } = await archiveAt((_, response) =>
+      response.writeHead(302, { location: `${elsewhere.origin}/w.zip?sig=1` }).end(),
+    );
+    const open = (authenticate: boolean) =>
+      client.openBody({ upstream, url: url(), offset: 0, authenticate, signal: patience() });
+    expect((await buffer((await open(true)).body)).equals(bytes)).toBe(true);
+    (await open(false)).body.destroy();
+    expect(server.requests.map(({ headers }) => headers.authorization)).toEqual(['Bearer TOKEN', undefined]);
+    expect(elsewhere.requests.map(({ headers }) => headers.authorization)).toEqual([undefined, undefined]);
   });
 
   test('is resumed where it stopped, if it still is the same file: signed links differ', async () => {
