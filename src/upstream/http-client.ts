@@ -32,6 +32,8 @@ export interface BodyRequest {
   readonly statuses?: readonly number[] | undefined;
   /** Send the upstream's token, to the origin of `url` only. */
   readonly authenticate: boolean;
+  /** An Authorization header in place of that token, likewise. */
+  readonly authorization?: string | undefined;
   /** Of the body, packed and unpacked. */
   readonly maxBytes: number;
   readonly maxRedirects: number;
@@ -61,6 +63,7 @@ interface Exchange {
   readonly method: 'GET' | 'HEAD';
   readonly headers: Readonly<Record<string, string>>;
   readonly authenticate: boolean;
+  readonly authorization?: string | undefined;
   readonly maxRedirects: number;
   readonly signal: AbortSignal;
   /** Small requests queue at their host; archives are counted elsewhere. */
@@ -322,20 +325,21 @@ export class HttpClient {
 
 type Hop<T> = { readonly value: T } | { readonly location: string | undefined };
 
-/** The token goes to the scheme, host and port first asked, and never along a redirect to any other. */
+/** Credentials go to the scheme, host and port first asked, and never along a redirect to any other. */
 async function authorizationFor(
-  { authenticate, upstream, url: first, signal }: Exchange,
+  { authenticate, authorization: given, upstream, url: first, signal }: Exchange,
   url: URL,
 ): Promise<{ authorization?: string }> {
-  if (!authenticate || url.origin !== first.origin) return {};
-  const token = await tokenInTime(upstream, signal);
-  if (!token) return {};
+  if (url.origin !== first.origin) return {};
+  const token = authenticate && given === undefined ? await tokenInTime(upstream, signal) : undefined;
+  const authorization = given ?? (token ? `Bearer ${token}` : undefined);
+  if (!authorization) return {};
   if (url.protocol !== 'https:') {
     throw new UpstreamInvalid(url.host, 'is to be asked over http, where a token would travel in the clear', {
-      hint: `Let the service discovery of ${upstream.hostname} name an https:// address, or configure no token for it.`,
+      hint: `Let ${upstream.hostname} name an https:// address, or configure no token for it.`,
     });
   }
-  return { authorization: `Bearer ${token}` };
+  return { authorization };
 }
 
 function plainHeaders(headers: Readonly<Record<string, string | string[] | undefined>>): Headers {

@@ -525,6 +525,21 @@ describe('redirects', () => {
     expect(failure).toMatchObject({ code: 'UPSTREAM_INVALID', message: expect.stringContaining('in the clear') });
   });
 
+  test('R27: other credentials go where the token would, and instead of it', async () => {
+    const elsewhere = await serve((_, response) => response.end('elsewhere'));
+    const authorization = 'Basic bWU6aXQ=';
+    const { server, ask } = await redirecting(302, () => `${elsewhere.origin}/x`);
+    await ask({ authenticate: false, authorization });
+    await ask({ authenticate: true, authorization });
+    expect(server.requests.map(({ headers }) => headers.authorization)).toEqual([authorization, authorization]);
+    expect(elsewhere.requests.map(({ headers }) => headers.authorization)).toEqual([undefined, undefined]);
+    const upstream = await upstreamAt('registry.example');
+    expect(await failureOf(get(clientFor(), upstream, 'http://127.0.0.1:9/', { authorization }))).toMatchObject({
+      code: 'UPSTREAM_INVALID',
+      message: expect.stringContaining('in the clear'),
+    });
+  });
+
   test('the token is sent only when asked for', async () => {
     const { server, ask } = await redirecting(302, () => '/b');
     await ask({ authenticate: false });
