@@ -10,23 +10,27 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
 import { ArchiveCache } from '../../src/cache/archive-cache.ts';
+import { PackageCache } from '../../src/cache/package-cache.ts';
 import { silentLogger } from '../../src/logger.ts';
 import { DirectoryArchiveStore } from '../../src/store/directory-archive-store.ts';
+import { DirectoryModuleStore } from '../../src/store/directory-module-store.ts';
 import { paths } from '../../src/store/keys.ts';
 import { PackageHasher } from '../../src/store/package-hash.ts';
 import { archiveOf } from '../contract/archive-store.ts';
+import { putPackage, releaseOf } from '../contract/module-store.ts';
 import { inChunks, ScriptedSource } from './scripted-source.ts';
 
 const hasher = new PackageHasher();
 afterAll(() => hasher.close());
 
 const WRITER = fileURLToPath(new URL('./interrupted-writer.ts', import.meta.url));
+const PACKAGER = fileURLToPath(new URL('./interrupted-packager.ts', import.meta.url));
 const TSX = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
 const { provider } = archiveOf('terraform-provider-widget_1.0.0_linux_amd64.zip');
 
-/** Kills the writer so many milliseconds after it has begun its third archive. */
-async function kill(directory: string, afterMs: number): Promise<void> {
-  const writer = spawn(process.execPath, ['--import', TSX, WRITER, directory], {
+/** Kills the writer so many milliseconds after it has begun its third archive or package. */
+async function kill(script: string, directory: string, afterMs: number): Promise<void> {
+  const writer = spawn(process.execPath, ['--import', TSX, script, directory], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const exited = once(writer, 'exit');
@@ -48,7 +52,7 @@ test('R03: a process killed at any moment leaves nothing that is served, and the
 async function checkAfterKill(afterMs: number): Promise<void> {
   const directory = await mkdtemp(join(tmpdir(), 'larder-killed-'));
   try {
-    await kill(directory, afterMs);
+    await kill(WRITER, directory, afterMs);
     const store = await DirectoryArchiveStore.open({ directory, hasher, logger: silentLogger });
     expect(await readdir(join(directory, paths.partial))).toEqual([]);
 
@@ -69,6 +73,36 @@ async function checkAfterKill(afterMs: number): Promise<void> {
     await cache.close();
     expect(await readdir(join(directory, paths.partial))).toEqual([]);
     await store.close();
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+test('nor does one that makes module packages', async () => {
+  await Promise.all([0, 3, 7, 13].map(checkPackagesAfterKill));
+}, 120_000);
+
+async function checkPackagesAfterKill(afterMs: number): Promise<void> {
+  const directory = await mkdtemp(join(tmpdir(), 'larder-killed-'));
+  try {
+    await kill(PACKAGER, directory, afterMs);
+    const store = await DirectoryModuleStore.open({ directory, logger: silentLogger });
+    expect(await readdir(join(directory, paths.partial))).toEqual([]);
+
+    const { module } = releaseOf('1.0.0');
+    const present = await store.list(module);
+    expect(present.length).toBeGreaterThanOrEqual(2);
+    for (const stored of present) expect(await store.verify(stored)).toBe(true);
+    for (const version of await store.recorded(module))
+      expect(await store.recall(releaseOf(`${version}`))).toBeDefined();
+
+    const cache = new PackageCache({ store, logger: silentLogger, concurrent: 1, timeLimitMs: 60_000 });
+    for (let index = 0; index <= present.length + 1; index += 1) {
+      const release = releaseOf(`1.0.${index}`);
+      const bytes = Buffer.alloc(300_000, `${index} `);
+      const stored = (await cache.find(release)) ?? (await putPackage(store, release, bytes));
+      expect(bytes.equals(await buffer(await cache.readable(stored).stream()))).toBe(true);
+    }
   } finally {
     await rm(directory, { recursive: true, force: true });
   }

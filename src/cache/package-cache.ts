@@ -1,0 +1,131 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import pLimit from 'p-limit';
+import type { ModuleRelease } from '../address/module.ts';
+import { UpstreamUnreachable } from '../errors.ts';
+import type { Logger } from '../logger.ts';
+import type { ModuleStore, StoredPackage } from '../store/module-store.ts';
+import { type MakePackage, PackageMaking } from './package-making.ts';
+import type { ReadableArchive } from './readable-archive.ts';
+import { SingleFlight } from './single-flight.ts';
+
+export type { MakePackage } from './package-making.ts';
+
+/** Module packages never change: what is stored is served as it is, what is absent is made once for all who ask. */
+export class PackageCache {
+  readonly #store: ModuleStore;
+  readonly #logger: Logger;
+  readonly #timeLimitMs: number;
+  readonly #onStored: (stored: StoredPackage) => void;
+  readonly #limit: ReturnType<typeof pLimit>;
+  readonly #lookUps = new SingleFlight<StoredPackage | undefined>();
+  readonly #makings = new Map<string, PackageMaking>();
+  /** Ends of makings, those that wait for their turn included. */
+  readonly #running = new Set<Promise<void>>();
+  #closed = false;
+
+  constructor(deps: {
+    store: ModuleStore;
+    logger: Logger;
+    /** Packages made at a time; further ones wait for their turn. */
+    concurrent: number;
+    /** How long one may take to make, from its turn on. */
+    timeLimitMs: number;
+    /** Told of each package that has come into the store. */
+    onStored?: (stored: StoredPackage) => void;
+  }) {
+    this.#store = deps.store;
+    this.#logger = deps.logger;
+    this.#timeLimitMs = deps.timeLimitMs;
+    this.#onStored = deps.onStored ?? (() => {});
+    this.#limit = pLimit(deps.concurrent);
+  }
+
+  /** Packages that are being made or wait for their turn. */
+  get makings(): number {
+    return this.#makings.size;
+  }
+
+  isMaking(release: ModuleRelease): boolean {
+    return this.#makings.has(release.toString());
+  }
+
+  /** Stored; starts nothing. @throws StorageFailed */
+  find(release: ModuleRelease): Promise<StoredPackage | undefined> {
+    // Shared, so that readers who come together go on together: into one making, and into its failure.
+    return this.#lookUps.run(release.toString(), () => this.#store.find(release));
+  }
+
+  /**
+   * Stored: at once. Being made: joined. Absent: made, detached from whoever asked. Failures reach everybody who waits,
+   * and are not remembered.
+   * @throws what `make` throws; UpstreamUnreachable when it takes too long; IntegrityMismatch when another package was
+   *   made under this version before; StorageFailed
+   */
+  async read(release: ModuleRelease, make: MakePackage): Promise<StoredPackage> {
+    const key = release.toString();
+    const making = this.#makings.get(key);
+    if (making) return making.stored;
+    const stored = await this.find(release);
+    if (stored) return stored;
+    return (this.#makings.get(key) ?? this.#begin(release, make)).stored;
+  }
+
+  /** A stored package, as something to send. */
+  readable(stored: StoredPackage): ReadableArchive {
+    return {
+      state: 'stored',
+      size: stored.size,
+      sha256: stored.sha256,
+      storedAt: stored.storedAt,
+      stream: (range) => this.#store.read(stored, range),
+    };
+  }
+
+  /** Resolves when no package is being made any more, or after `timeoutMs`. */
+  async drain(timeoutMs: number): Promise<void> {
+    const timer = new AbortController();
+    const timeout = delay(timeoutMs, 'timeout', { signal: timer.signal }).catch(() => 'timeout');
+    while (this.#running.size > 0) {
+      if ((await Promise.race([Promise.all(this.#running), timeout])) === 'timeout') break;
+    }
+    timer.abort();
+  }
+
+  /** Gives up what is still being made. Resolves when nothing of it is left. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const [key, making] of this.#makings) making.abort(shuttingDown(key));
+    await Promise.all(this.#running);
+  }
+
+  #begin(release: ModuleRelease, make: MakePackage): PackageMaking {
+    const key = release.toString();
+    const making = new PackageMaking({
+      release,
+      store: this.#store,
+      make,
+      timeLimitMs: this.#timeLimitMs,
+      onEnd: (stored) => {
+        this.#makings.delete(key);
+        if (stored) this.#announce(stored);
+      },
+    });
+    this.#makings.set(key, making);
+    if (this.#closed) making.abort(shuttingDown(key));
+    const running = this.#limit(() => making.run()).finally(() => this.#running.delete(running));
+    this.#running.add(running);
+    return making;
+  }
+
+  #announce(stored: StoredPackage): void {
+    try {
+      this.#onStored(stored);
+    } catch (error) {
+      this.#logger.error('nobody could be told of a stored package', { module: stored.release.toString(), error });
+    }
+  }
+}
+
+function shuttingDown(release: string): UpstreamUnreachable {
+  return new UpstreamUnreachable('Larder', 'busy', `is shutting down and makes no package of ${release} any more`);
+}

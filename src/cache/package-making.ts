@@ -1,0 +1,147 @@
+import type { ModuleRelease } from '../address/module.ts';
+import { IntegrityMismatch, type LarderError, UpstreamUnreachable } from '../errors.ts';
+import type { MadePackage, ModuleStore, StoredPackage, WorkDirectory } from '../store/module-store.ts';
+
+/** Who makes a package gets this long to stop once told to, before its directory is removed under its hands. */
+const GRACE_MS = 10_000;
+
+/** Makes a package in a directory of its own, and stops when the signal aborts. */
+export type MakePackage = (work: WorkDirectory, signal: AbortSignal) => Promise<MadePackage>;
+
+/** Makes one package and puts it into the store. It belongs to nobody who waits for it: it goes on when they hang up. */
+export class PackageMaking {
+  readonly #release: ModuleRelease;
+  readonly #store: ModuleStore;
+  readonly #make: MakePackage;
+  readonly #timeLimitMs: number;
+  readonly #onEnd: (stored: StoredPackage | undefined) => void;
+  readonly #abort = new AbortController();
+  readonly #stored: Promise<StoredPackage>;
+  #settle: { resolve(stored: StoredPackage): void; reject(reason: unknown): void } | undefined;
+  #hasBegun = false;
+
+  constructor(deps: {
+    release: ModuleRelease;
+    store: ModuleStore;
+    make: MakePackage;
+    /** For the making alone; it counts from `run` on. */
+    timeLimitMs: number;
+    /** Called once, before anybody who waits hears of the end. Told of the package when it is new. */
+    onEnd: (stored: StoredPackage | undefined) => void;
+  }) {
+    this.#release = deps.release;
+    this.#store = deps.store;
+    this.#make = deps.make;
+    this.#timeLimitMs = deps.timeLimitMs;
+    this.#onEnd = deps.onEnd;
+    this.#stored = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject };
+    });
+    // Perhaps nobody waits any more.
+    this.#stored.catch(() => {});
+  }
+
+  get stored(): Promise<StoredPackage> {
+    return this.#stored;
+  }
+
+  /** Gives up, unless the package is already on its way into the store; everybody who waits gets `reason`. */
+  abort(reason: LarderError): void {
+    this.#abort.abort(reason);
+    if (!this.#hasBegun) this.#fail(reason);
+  }
+
+  /** Runs until nothing is left of it but what was stored. Those who wait hear of the end before. Never rejects. */
+  async run(): Promise<void> {
+    const { signal } = this.#abort;
+    let work: WorkDirectory | undefined;
+    let making: Promise<MadePackage> | undefined;
+    this.#hasBegun = true;
+    try {
+      // Another making may have ended between the reader's look into the store and this one's turn.
+      const present = signal.aborted ? undefined : await this.#store.find(this.#release);
+      if (present) return this.#succeed(present, { isNew: false });
+      signal.throwIfAborted();
+      work = await this.#store.workDirectory();
+      making = this.#begin(work);
+      const made = await this.#inTime(making);
+      await this.#compare(made);
+      this.#succeed(await this.#store.put(this.#release, made), { isNew: true });
+    } catch (error) {
+      this.#fail(error);
+    } finally {
+      if (making) await settledWithin(GRACE_MS, making);
+      await work?.remove();
+    }
+  }
+
+  /** A maker that throws before its first `await` rejects all the same. */
+  async #begin(work: WorkDirectory): Promise<MadePackage> {
+    return this.#make(work, this.#abort.signal);
+  }
+
+  /** Also ends when the maker does not listen to its signal. */
+  async #inTime(making: Promise<MadePackage>): Promise<MadePackage> {
+    const { signal } = this.#abort;
+    const timer = setTimeout(() => this.#abort.abort(tookTooLong(this.#release, this.#timeLimitMs)), this.#timeLimitMs);
+    let onAbort = () => {};
+    const aborted = new Promise<never>((_, reject) => {
+      onAbort = () => reject(signal.reason);
+      if (signal.aborted) onAbort();
+      else signal.addEventListener('abort', onAbort, { once: true });
+    });
+    try {
+      return await Promise.race([making, aborted]);
+    } catch (error) {
+      // Whatever a maker throws because it was told to stop says less than why it was.
+      throw signal.aborted ? signal.reason : error;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** What was first made under this version is never replaced by something else, whoever should have looked before. */
+  async #compare({ sha256 }: MadePackage): Promise<void> {
+    const first = await this.#store.recall(this.#release);
+    if (!first || first.sha256 === sha256) return;
+    const { module, version } = this.#release;
+    throw new IntegrityMismatch(
+      `the package of ${this.#release} is not what it was: its SHA-256 was ${first.sha256} when first made and is ${sha256} now`,
+      { hint: `an operator who knows why can accept it: larder purge ${module} ${version}` },
+    );
+  }
+
+  #succeed(stored: StoredPackage, { isNew }: { isNew: boolean }): void {
+    this.#end(isNew ? stored : undefined)?.resolve(stored);
+  }
+
+  #fail(reason: unknown): void {
+    this.#end(undefined)?.reject(reason);
+  }
+
+  #end(stored: StoredPackage | undefined) {
+    const settle = this.#settle;
+    if (settle) this.#onEnd(stored);
+    this.#settle = undefined;
+    return settle;
+  }
+}
+
+function tookTooLong({ module, version }: ModuleRelease, ms: number): UpstreamUnreachable {
+  return new UpstreamUnreachable(
+    String(module.hostname),
+    'timeout',
+    `has ${module.written} ${version}, of which no package could be made within ${ms / 1000} s`,
+  );
+}
+
+/** Waits for the end, good or bad, but not for ever. */
+async function settledWithin(ms: number, work: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const passed = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([work.catch(() => {}), passed]);
+  clearTimeout(timer);
+}
