@@ -56,16 +56,28 @@ export class Policy {
 
   /** The same, `undefined` when the patterns leave it out. @throws HostNotAllowed */
   admits(address: MirroredAddress, requester: Requester = NOBODY): Upstream | undefined {
-    const rule = this.#rules.get(address.hostname.toString());
-    if (!rule) {
-      throw new HostNotAllowed(`${address.hostname} is not among the registries mirrored here`, {
-        hint: `the operator can add it to upstreams.hosts; mirrored are: ${this.hostnames.join(', ')}`,
-      });
-    }
+    const rule = this.#rule(address.hostname);
     const isIncluded = rule.include.length === 0 || rule.include.some((pattern) => pattern.matches(address));
     if (!isIncluded || rule.exclude.some((pattern) => pattern.matches(address))) return undefined;
-    return rule.forward ? onBehalfOf(requester, rule.upstream) : rule.upstream;
+    return askedFor(requester, rule);
   }
+
+  /** The upstream itself, for what is about none of its addresses in particular. @throws HostNotAllowed */
+  upstream(hostname: Hostname, requester: Requester = NOBODY): Upstream {
+    return askedFor(requester, this.#rule(hostname));
+  }
+
+  #rule(hostname: Hostname): UpstreamRule {
+    const rule = this.#rules.get(hostname.toString());
+    if (rule) return rule;
+    throw new HostNotAllowed(`${hostname} is not among the registries mirrored here`, {
+      hint: `the operator can add it to upstreams.hosts; mirrored are: ${this.hostnames.join(', ')}`,
+    });
+  }
+}
+
+function askedFor(requester: Requester, { forward, upstream }: UpstreamRule): Upstream {
+  return forward ? onBehalfOf(requester, upstream) : upstream;
 }
 
 /** What is cached of it then is this requester's alone. The token itself is in no key. */

@@ -22,7 +22,7 @@ export interface ConnectionLimits {
 }
 
 /** One address of several may be unreachable (often IPv6): Node's 250 ms are too short for distant hosts. */
-const ADDRESS_ATTEMPT_MS = 1_000;
+export const ADDRESS_ATTEMPT_MS = 1_000;
 /** Shorter than the idle limits of common load balancers, so that we close first. */
 const KEEP_ALIVE_MS = 30_000;
 
@@ -102,13 +102,17 @@ export class Connections {
   }
 }
 
-function profileOf({ ca, clientCertificate, privateNetwork }: Upstream): string {
+/** Upstreams with the same profile are trusted alike. */
+export function profileOf({ ca, clientCertificate, privateNetwork }: Upstream): string {
   const parts = [ca ?? '', clientCertificate?.cert ?? '', clientCertificate?.key ?? '', String(privateNetwork)];
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
 
 /** Made once a pool: reading a hundred and more root certificates for each connection would be slow. */
-function secureContext({ hostname, ca, clientCertificate }: Upstream, extraCa: string | undefined): SecureContext {
+export function secureContext(
+  { hostname, ca, clientCertificate }: Upstream,
+  extraCa: string | undefined,
+): SecureContext {
   try {
     // What is given as `ca` replaces what Node trusts by itself, so that has to be given too.
     const trusted = ca === undefined ? {} : { ca: [...defaultRoots(), ...(extraCa ? [extraCa] : []), ca] };
@@ -119,12 +123,12 @@ function secureContext({ hostname, ca, clientCertificate }: Upstream, extraCa: s
 }
 
 /** Newer versions of Node tell everything they trust, NODE_EXTRA_CA_CERTS included; Node 20 its own roots only. */
-function defaultRoots(): readonly string[] {
+export function defaultRoots(): readonly string[] {
   const { getCACertificates } = tls as { getCACertificates?: (type: 'default') => string[] };
   return getCACertificates?.('default') ?? tls.rootCertificates;
 }
 
-function proxyUrl(given: string | undefined): string {
+export function proxyUrl(given: string | undefined): string {
   if (!given) return '';
   try {
     // `proxy.example:3128` is common, and would parse as a scheme.

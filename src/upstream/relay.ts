@@ -1,0 +1,181 @@
+import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
+import { type LarderError, UpstreamInvalid, UpstreamUnreachable } from '../errors.ts';
+import { Circuits, type Passage } from './circuit.ts';
+import type { ProxySettings } from './connections.ts';
+import { tokenInTime } from './credentials.ts';
+import { deadlineFailure, statusFailure, transportFailure } from './failures.ts';
+import { LIMITS } from './http-limits.ts';
+import { assertAllowed } from './redirects.ts';
+import { RelayAgents } from './relay-agents.ts';
+import type { Upstream } from './upstream.ts';
+
+/** Nobody is sent away without any time at all, however long it took to find out where to ask. */
+const MIN_HEADERS_MS = 1_000;
+
+export interface RelayLimits {
+  readonly connectMs: number;
+  /** From when the request came to the end of the answer's headers. */
+  readonly headersMs: number;
+  /** Between two pieces of a body, in either direction. */
+  readonly bodyIdleMs: number;
+}
+
+/**
+ * Lets requests of clients out as they are, one at a time: what holds for Larder's own requests (sealing, the rule about
+ * internal addresses, the rule about tokens, proxies, deadlines) holds for them. Nothing is tried again, no redirect is
+ * followed, and every answer is an answer.
+ *
+ * The circuits are its own: requests that Larder would never make must not close the other doors.
+ */
+export class Relay {
+  readonly #agents: RelayAgents;
+  readonly #circuits: Circuits;
+  readonly #limits: RelayLimits;
+  readonly #onFailure: (host: string, error: unknown) => void;
+  readonly #isSealed: () => boolean;
+
+  constructor(deps: {
+    proxy: ProxySettings;
+    extraCa?: string | undefined;
+    limits?: Partial<RelayLimits>;
+    /** Told of each request that came to nothing, with the host (`HOST[:PORT]`) it was for. */
+    onFailure?: (host: string, error: unknown) => void;
+    isSealed?: () => boolean;
+    now?: () => number;
+  }) {
+    this.#limits = { ...LIMITS, ...deps.limits };
+    this.#agents = new RelayAgents({ ...deps, connectMs: this.#limits.connectMs });
+    this.#circuits = new Circuits({ now: deps.now ?? Date.now, openMs: LIMITS.circuitMs });
+    this.#onFailure = deps.onFailure ?? (() => {});
+    this.#isSealed = deps.isSealed ?? (() => false);
+  }
+
+  /**
+   * What it takes to pass one request on. The caller ends it with `release`.
+   * @param asked.url without a query: it is named in errors
+   * @param asked.authenticate whether the upstream's token belongs there
+   * @param asked.startedAt by `performance.now()`
+   * @throws UpstreamUnreachable, UpstreamInvalid, InvalidConfiguration
+   */
+  async open(asked: {
+    upstream: Upstream;
+    url: URL;
+    authenticate: boolean;
+    startedAt: number;
+  }): Promise<RelayedRequest> {
+    const { upstream, url, authenticate, startedAt } = asked;
+    if (this.#isSealed()) {
+      throw new UpstreamUnreachable(url.host, 'sealed', 'is not asked: Larder is sealed, nothing leaves it');
+    }
+    assertAllowed(url, upstream);
+    const agent = this.#agents.for(upstream, url);
+    const headersMs = Math.max(MIN_HEADERS_MS, startedAt + this.#limits.headersMs - performance.now());
+    const token = authenticate ? await tokenInTime(upstream, AbortSignal.timeout(headersMs)) : undefined;
+    if (token && url.protocol !== 'https:') {
+      throw new UpstreamInvalid(url.host, 'is to be asked over http, where a token would travel in the clear', {
+        hint: `Let the service discovery of ${upstream.hostname} name an https:// address, or configure no token for it.`,
+      });
+    }
+    return new RelayedRequest({
+      url,
+      agent,
+      token: token || undefined,
+      passage: this.#circuits.enter(url),
+      limits: { ...this.#limits, headersMs },
+      onFailure: (error) => this.#onFailure(url.host, error),
+    });
+  }
+}
+
+/** One request on its way. */
+export class RelayedRequest {
+  readonly url: URL;
+  readonly agent: Agent;
+  readonly #token: string | undefined;
+  readonly #passage: Passage;
+  readonly #limits: RelayLimits;
+  readonly #onFailure: (error: unknown) => void;
+
+  constructor(deps: {
+    url: URL;
+    agent: Agent;
+    token: string | undefined;
+    passage: Passage;
+    limits: RelayLimits;
+    onFailure: (error: unknown) => void;
+  }) {
+    this.url = deps.url;
+    this.agent = deps.agent;
+    this.#token = deps.token;
+    this.#passage = deps.passage;
+    this.#limits = deps.limits;
+    this.#onFailure = deps.onFailure;
+  }
+
+  /** Headers to send in addition. */
+  get credentials(): { readonly authorization?: string } {
+    return this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` };
+  }
+
+  /** Whether a text gives away what upstream was asked with. */
+  holdsToken(text: string): boolean {
+    return this.#token !== undefined && (text.includes(this.#token) || text.includes(encodeURIComponent(this.#token)));
+  }
+
+  /** Breaks the request off when no answer begins in time. While its body is on its way it has more. */
+  watch(request: ClientRequest): void {
+    let sent = 0;
+    const check = () => {
+      const now = request.socket?.bytesWritten ?? 0;
+      if (request.writableFinished || now === sent) request.destroy(deadlineFailure(this.url.host, undefined));
+      else timer = setTimeout(check, this.#limits.bodyIdleMs);
+      sent = now;
+    };
+    let timer = setTimeout(check, this.#limits.headersMs);
+    const stop = () => clearTimeout(timer);
+    request.once('response', stop).once('close', stop);
+  }
+
+  /** An answer came. Breaks it off when it stops in the middle; a client that reads slowly is no such thing. */
+  receive(response: IncomingMessage): void {
+    this.#passage.answered();
+    const { socket } = response;
+    let received = socket.bytesRead;
+    const timer = setInterval(() => {
+      const isStuck = socket.bytesRead === received && !response.isPaused();
+      received = socket.bytesRead;
+      if (isStuck) {
+        const detail = 'stopped sending in the middle of an answer';
+        response.destroy(new UpstreamUnreachable(this.url.host, 'timeout', detail));
+      }
+    }, this.#limits.bodyIdleMs);
+    response.once('close', () => clearInterval(timer));
+  }
+
+  /** An answer that is none of the client's business: counted, and in the words of the domain. */
+  refusal(status: number): LarderError {
+    const error = statusFailure(this.url, status, undefined);
+    this.#onFailure(error);
+    return error;
+  }
+
+  /** Counts a failure. @returns it in the words of the domain */
+  failed(cause: unknown): Error {
+    const error = transportFailure(this.url, cause, NEVER_ABORTED);
+    this.#passage.failed(error);
+    this.#onFailure(error);
+    return error;
+  }
+
+  /** The answer broke off: the host as such may be well. */
+  brokeOff(cause: unknown): void {
+    this.#onFailure(transportFailure(this.url, cause, NEVER_ABORTED));
+  }
+
+  release(): void {
+    this.#passage.release();
+  }
+}
+
+/** Whoever breaks a request off says why. */
+const NEVER_ABORTED = new AbortController().signal;
