@@ -25,6 +25,7 @@ import { ProviderMirror } from './mirror/provider-mirror.ts';
 import { ProviderReleases } from './mirror/provider-releases.ts';
 import { Purge } from './mirror/purge.ts';
 import { UpstreamMetadata } from './mirror/upstream-metadata.ts';
+import { assembleModules } from './modules.ts';
 import { DirectoryArchiveStore } from './store/directory-archive-store.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
 import { paths } from './store/keys.ts';
@@ -151,6 +152,7 @@ async function assemble(
   const sources = new ArchiveSources({ metadata, registry });
   const mirror = new ProviderMirror({ policy, metadata, sources, archives, store, hashes, drift, isSealed, logger });
   const releases = new ProviderReleases({ policy, metadata, store, isSealed, logger });
+  const modules = await assembleModules(config, { http, upstreams, policy, drift, isSealed, opened, logger });
   metrics.observe({
     downloads: () => archives.downloads,
     drift: () => drift.all.length,
@@ -188,6 +190,7 @@ async function assemble(
   const handler = createHttpApplication({
     mirror,
     releases,
+    modules: modules.mirror,
     authenticator,
     links,
     isForwarded: (hostname) => policy.forwards(hostname),
@@ -197,6 +200,7 @@ async function assemble(
     metrics,
     logger,
     upstreams: policy.hostnames,
+    defaultUpstream: config.upstreams.default,
     publicUrl: config.publicUrl,
     caCertificate: tls?.authority?.certificate,
     isSealed,

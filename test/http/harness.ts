@@ -12,6 +12,7 @@ import type { ReadableArchive } from '../../src/cache/readable-archive.ts';
 import { createHttpApplication, type HttpApplicationDeps } from '../../src/http/application.ts';
 import { Authenticator } from '../../src/http/authenticate.ts';
 import { Health, type HealthCheck } from '../../src/http/health.ts';
+import type { ModuleRegistrySource } from '../../src/http/module-registry.ts';
 import type { NetworkMirrorSource } from '../../src/http/network-mirror.ts';
 import type { ProviderRegistrySource } from '../../src/http/provider-registry.ts';
 import { HttpServer } from '../../src/http/server.ts';
@@ -100,8 +101,16 @@ export const NO_RELEASES: ProviderRegistrySource['releases'] = {
   checksums: async () => notToBeAsked(),
 };
 
+/** Modules of which nobody is to ask. */
+export const NO_MODULES: ModuleRegistrySource = {
+  list: async () => notToBeAsked(),
+  locate: async () => notToBeAsked(),
+  describePackage: async () => notToBeAsked(),
+  openPackage: async () => notToBeAsked(),
+};
+
 function notToBeAsked(): never {
-  throw new Error('nobody was to be asked for releases');
+  throw new Error('nobody was to be asked for this');
 }
 
 export interface LogEntry {
@@ -172,6 +181,7 @@ export async function start(
   const application = createHttpApplication({
     mirror,
     releases: NO_RELEASES,
+    modules: NO_MODULES,
     health,
     logger: log,
     upstreams: [Hostname.parse('registry.example.com')],

@@ -1,0 +1,110 @@
+import { PackageCache } from './cache/package-cache.ts';
+import type { Closers } from './closers.ts';
+import type { Config } from './config.ts';
+import type { Logger } from './logger.ts';
+import type { DriftReports } from './mirror/drift.ts';
+import { ModuleMetadata } from './mirror/module-metadata.ts';
+import { ModuleMirror } from './mirror/module-mirror.ts';
+import { ModuleSources } from './mirror/module-sources.ts';
+import { MovedModules } from './mirror/moved-modules.ts';
+import type { Policy } from './mirror/policy.ts';
+import type { UpstreamMetadata } from './mirror/upstream-metadata.ts';
+import { DirectoryModuleStore } from './store/directory-module-store.ts';
+import { tokenSource } from './upstream/credentials.ts';
+import type { HttpClient } from './upstream/http-client.ts';
+import type { GitHostAccess } from './upstream/module-package/git-host-access.ts';
+import { GitSource } from './upstream/module-package/git-source.ts';
+import { gitProblem, gitVersion } from './upstream/module-package/git-version.ts';
+import { ModulePackages } from './upstream/module-package.ts';
+import { ModuleRegistry } from './upstream/module-registry.ts';
+
+/** Each takes a processor while it packs. */
+const CONCURRENT_PACKAGES = 4;
+
+/** Everything that has to do with modules alone. */
+export interface Modules {
+  readonly mirror: ModuleMirror;
+  readonly store: DirectoryModuleStore;
+  readonly packages: PackageCache;
+}
+
+/**
+ * Puts the parts together that modules need besides those that providers have, too.
+ * @throws InvalidConfiguration when a git host's token file cannot be used; StorageFailed
+ */
+export async function assembleModules(
+  config: Config,
+  deps: {
+    http: HttpClient;
+    upstreams: UpstreamMetadata;
+    policy: Policy;
+    drift: DriftReports;
+    isSealed: () => boolean;
+    opened: Closers;
+    logger: Logger;
+  },
+): Promise<Modules> {
+  const { http, upstreams, policy, drift, isSealed, opened, logger } = deps;
+  const { limits, unsupported } = config.modules;
+  void warnWithoutGit(config, logger);
+  const git = new GitSource({
+    http,
+    hosts: await gitHosts(config),
+    proxy: config.proxy,
+    extraCa: config.extraCa,
+    limits,
+    searchPath: config.programs.path,
+    isSealed,
+    logger,
+  });
+  const store = await DirectoryModuleStore.open({ directory: config.data, logger });
+  const packages = new PackageCache({
+    store,
+    logger,
+    concurrent: CONCURRENT_PACKAGES,
+    timeLimitMs: limits.time,
+  });
+  opened.add('packages', () => packages.close());
+  const metadata = new ModuleMetadata({ upstreams, registry: new ModuleRegistry({ http }), logger });
+  const sources = new ModuleSources({ metadata, packages: new ModulePackages({ http, git, limits }) });
+  const moved = new MovedModules({
+    sources,
+    store,
+    drift,
+    everyMs: config.freshness.packages,
+    timeLimitMs: limits.time,
+    isSealed,
+    logger,
+  });
+  opened.add('looks at moved modules', () => moved.close());
+  const mirror = new ModuleMirror({
+    policy,
+    metadata,
+    sources,
+    packages,
+    store,
+    drift,
+    moved,
+    unsupported,
+    deadlineMs: config.limits.metadataDeadline,
+    isSealed,
+    logger,
+  });
+  return { mirror, store, packages };
+}
+
+async function gitHosts(config: Config): Promise<Map<string, GitHostAccess>> {
+  const hosts = new Map<string, GitHostAccess>();
+  for (const { host, username, secret, sshKey, knownHosts } of config.modules.git) {
+    const token = secret && tokenSource(secret);
+    // A token file that is no good is told at the start.
+    await token?.();
+    hosts.set(host, { username, token, sshKey, knownHosts });
+  }
+  return hosts;
+}
+
+async function warnWithoutGit({ programs }: Config, logger: Logger): Promise<void> {
+  const problem = gitProblem(await gitVersion(programs.path));
+  if (problem !== undefined) logger.warn('modules that are kept in git cannot be mirrored', { reason: problem });
+}
