@@ -10,17 +10,25 @@ export interface LocationChecksum {
 
 /** A repository as `git` takes it. */
 export interface GitRepository {
-  /** `https://HOST[:PORT]/PATH` or `ssh://[USER@]HOST[:PORT]/PATH`; no password in it. */
+  /** `https://HOST[:PORT]/PATH`, `http://` likewise, or `ssh://[USER@]HOST[:PORT]/PATH`; no secrets in it. */
   readonly url: URL;
   /** `HOST[:PORT]` in comparison form, the default port of the scheme left out: what credentials are configured for. */
   readonly host: string;
+  /** What the location itself authenticates with, over https. A secret: for the repository's host and nobody else. */
+  readonly userinfo?: Userinfo | undefined;
+}
+
+/** User name and password, decoded. A token may stand in either place. */
+export interface Userinfo {
+  readonly username: string;
+  readonly password: string;
 }
 
 /**
  * Where a registry says that a module's package is, in the dialect of go-getter.
  *
  * `subdir` is what stands behind `//`: `modules/vpc`, empty for the root; it may hold globs (`*`), each of which has to
- * match exactly one directory.
+ * match exactly one directory. Percent signs in it are just that: the clients decode nothing there.
  */
 export type ModuleLocation =
   | {
@@ -43,5 +51,6 @@ export type ModuleLocation =
       readonly kind: 'unmirrored';
       /** What it is, for messages: `s3`. */
       readonly scheme: string;
+      /** For clients, absolute and fit for a header. What else is in it is between them and its host: it may hold secrets. */
       readonly text: string;
     };
