@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe } from 'vitest';
 
-export type RequirementName = 'terraform' | 'tofu' | 'redis-server' | 'git' | 'gpg';
+export type RequirementName = 'terraform' | 'tofu' | 'redis-server' | 'git' | 'gpg' | 'sshd';
 
 export interface Requirement {
   readonly name: RequirementName;
@@ -38,6 +38,11 @@ export const REQUIREMENTS: Readonly<
     optional: true,
     untested: 'signatures made by GnuPG',
     howToGet: 'apt-get install gnupg, or brew install gnupg',
+  },
+  sshd: {
+    optional: true,
+    untested: 'modules that come from git over ssh',
+    howToGet: 'apt-get install openssh-server; it may have to be looked for in /usr/sbin',
   },
 };
 
