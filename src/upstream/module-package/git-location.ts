@@ -70,7 +70,8 @@ function expanded(parts: LocationParts, refuse: Refuse): LocationParts {
   };
 }
 
-function parseRepository(address: string, refuse: Refuse): GitRepository {
+/** @param address a URL, or in the form of scp; without query. @throws UpstreamInvalid */
+export function parseRepository(address: string, refuse: Refuse): GitRepository {
   const text = REMOTE.test(address) ? address : urlOfScpForm(address, refuse);
   if (!URL.canParse(text)) {
     const hint = 'Without a port, ssh is written git::ssh://USER@HOST/PATH or git::USER@HOST:PATH.';

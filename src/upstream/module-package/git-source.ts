@@ -1,0 +1,338 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { LarderError, NotFound, UpstreamInvalid, UpstreamRefused, UpstreamUnreachable } from '../../errors.ts';
+import type { Logger } from '../../logger.ts';
+import type { ProxySettings } from '../connections.ts';
+import { deadlineFailure } from '../failures.ts';
+import type { HttpClient } from '../http-client.ts';
+import type { Upstream } from '../upstream.ts';
+import { readCommit, type TreeTarget } from './git-commit-reader.ts';
+import { gitEnvironment } from './git-environment.ts';
+import { gitFailure } from './git-failures.ts';
+import type { GitHostAccess } from './git-host-access.ts';
+import { askOverHttps, httpsSettings } from './git-https.ts';
+import { GitObjects, type GitRemoteAccess, TooMuchFetched } from './git-objects.ts';
+import { GitExit, GitMissing, GitOutputTooLarge, runGit } from './git-process.ts';
+import { type GitRefs, type GitTarget, parseListedRefs, targetOf } from './git-refs.ts';
+import { sshAccess } from './git-ssh.ts';
+import { type Submodule, submodulesOf } from './git-submodules.ts';
+import { gitProblem, gitVersion } from './git-version.ts';
+import type { GitRepository } from './module-location.ts';
+import type { PackageLimits } from './package-limits.ts';
+
+const MAX_SUBMODULE_DEPTH = 5;
+const MAX_SUBMODULES = 50;
+/** As of references over https. */
+const MAX_LISTING_BYTES = 32 * 1024 * 1024;
+const SHA1_DIGITS = 40;
+
+/** A repository that has been asked what its names stand for. */
+interface AskedRepository {
+  readonly refs: GitRefs;
+  /** How git gets there; files it needs are put into `directory`. */
+  access(directory: string): Promise<GitRemoteAccess>;
+}
+
+/** One package: a repository with its submodules. */
+interface Errand {
+  readonly upstream: Upstream;
+  readonly tree: TreeTarget;
+  readonly directory: string;
+  readonly signal: AbortSignal;
+  bytesLeft: number;
+  submodulesLeft: number;
+}
+
+/**
+ * Git repositories over https and ssh: which commit a name stands for, and the files of a commit with those of its
+ * submodules. The real git does the fetching, as a program that asks nobody, starts nothing of a repository's choice
+ * and is killed with everything it has started when its time is over.
+ *
+ * Fails with NotFound, UpstreamUnreachable, UpstreamRefused or UpstreamInvalid; and with whatever the tree throws.
+ */
+export class GitSource {
+  readonly #http: HttpClient;
+  readonly #hosts: ReadonlyMap<string, GitHostAccess>;
+  readonly #proxy: ProxySettings;
+  readonly #extraCa: string | undefined;
+  readonly #limits: PackageLimits;
+  readonly #searchPath: string | undefined;
+  readonly #isSealed: () => boolean;
+  readonly #logger: Logger;
+  #problem: Promise<string | undefined> | undefined;
+
+  constructor(deps: {
+    http: HttpClient;
+    /** By `HOST[:PORT]`, exactly. */
+    hosts: ReadonlyMap<string, GitHostAccess>;
+    proxy: ProxySettings;
+    /** PEM certificates trusted besides the public roots. */
+    extraCa?: string | undefined;
+    limits: PackageLimits;
+    /** Where git is looked for: directories separated by colons. */
+    searchPath: string | undefined;
+    isSealed?: () => boolean;
+    logger: Logger;
+  }) {
+    this.#http = deps.http;
+    this.#hosts = deps.hosts;
+    this.#proxy = deps.proxy;
+    this.#extraCa = deps.extraCa;
+    this.#limits = deps.limits;
+    this.#searchPath = deps.searchPath;
+    this.#isSealed = deps.isSealed ?? (() => false);
+    this.#logger = deps.logger;
+  }
+
+  /** The commit that a ref (the default branch if none) stands for now; `undefined` when only fetching could tell. */
+  async resolve(
+    upstream: Upstream,
+    repository: GitRepository,
+    ref: string | undefined,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    return this.#bounded(repository, signal, async (bounded) => {
+      const { refs } = await this.#ask(upstream, repository, bounded);
+      const target = wanted(refs, repository, ref);
+      return target.kind === 'abbreviation' ? undefined : target.commit;
+    });
+  }
+
+  /**
+   * Puts the files of a ref, and those of its submodules, into the tree.
+   * @param options.directory ours to work in; nothing of ours is left there
+   */
+  async fetch(
+    upstream: Upstream,
+    repository: GitRepository,
+    ref: string | undefined,
+    tree: TreeTarget,
+    options: { directory: string; signal: AbortSignal },
+  ): Promise<{ commit: string }> {
+    return this.#bounded(repository, options.signal, async (signal) => {
+      const errand: Errand = {
+        upstream,
+        tree,
+        directory: options.directory,
+        signal,
+        bytesLeft: this.#limits.download,
+        submodulesLeft: MAX_SUBMODULES,
+      };
+      return { commit: await this.#fetchInto(errand, repository, ref, '', 0) };
+    });
+  }
+
+  /** Within the time a package may take, failures in the words of the domain. */
+  async #bounded<T>(
+    repository: GitRepository,
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const bounded = AbortSignal.any([signal, AbortSignal.timeout(this.#limits.time)]);
+    return this.#translated(repository, bounded, () => work(bounded));
+  }
+
+  /** Fetches one repository, then those within it. Returns the commit. */
+  async #fetchInto(
+    errand: Errand,
+    repository: GitRepository,
+    ref: string | undefined,
+    prefix: string,
+    depth: number,
+  ): Promise<string> {
+    const directory = await mkdtemp(path.join(errand.directory, 'git-'));
+    try {
+      const { commit, submodules } = await this.#translated(repository, errand.signal, async () => {
+        const asked = await this.#ask(errand.upstream, repository, errand.signal);
+        const target = wanted(asked.refs, repository, ref);
+        const objects = await this.#fetchObjects(errand, repository, asked, target, directory);
+        const { host } = repository;
+        const gitlinks = await readCommit(objects.store, objects.commit, errand.tree, { prefix, host });
+        for (const { path: place } of gitlinks) await errand.tree.addDirectory(prefix + place);
+        return {
+          commit: objects.commit,
+          submodules: await submodulesOf(objects.store, objects.commit, gitlinks, repository),
+        };
+      });
+      await rm(directory, { recursive: true, force: true });
+      for (const submodule of submodules) await this.#fetchSubmodule(errand, repository, submodule, prefix, depth + 1);
+      return commit;
+    } finally {
+      await rm(directory, { recursive: true, force: true });
+    }
+  }
+
+  async #fetchSubmodule(
+    errand: Errand,
+    parent: GitRepository,
+    submodule: Submodule,
+    prefix: string,
+    depth: number,
+  ): Promise<void> {
+    errand.submodulesLeft -= 1;
+    if (depth > MAX_SUBMODULE_DEPTH || errand.submodulesLeft < 0) {
+      throw new UpstreamInvalid(
+        parent.host,
+        `has submodules in ${parent.url.pathname} within each other more than ${MAX_SUBMODULE_DEPTH} deep, or more than ${MAX_SUBMODULES} in all`,
+      );
+    }
+    try {
+      await this.#fetchInto(errand, submodule.repository, submodule.commit, `${prefix}${submodule.path}/`, depth);
+    } catch (error) {
+      throw inSubmodule(error, submodule, parent);
+    }
+  }
+
+  async #fetchObjects(
+    errand: Errand,
+    repository: GitRepository,
+    asked: AskedRepository,
+    target: GitTarget,
+    directory: string,
+  ): Promise<{ store: GitObjects; commit: string }> {
+    await this.#requireGit(repository);
+    const remote = await asked.access(directory);
+    const { signal } = errand;
+    const anyCommit = asked.refs.head ?? [...asked.refs.commits.values()][0];
+    const store = await GitObjects.create({
+      parent: directory,
+      searchPath: this.#searchPath,
+      objectFormat: (anyCommit?.length ?? SHA1_DIGITS) > SHA1_DIGITS ? 'sha256' : 'sha1',
+      signal,
+    });
+    const commit = await this.#fetchTarget(store, remote, target, repository, errand.bytesLeft);
+    errand.bytesLeft -= await store.size();
+    return { store, commit };
+  }
+
+  async #fetchTarget(
+    store: GitObjects,
+    remote: GitRemoteAccess,
+    target: GitTarget,
+    repository: GitRepository,
+    maxBytes: number,
+  ): Promise<string> {
+    // Whatever the name stands for by now is what is taken, and told.
+    if (target.kind === 'name') return store.fetchOne(remote, target.name, maxBytes);
+    if (target.kind === 'commit') {
+      try {
+        return await store.fetchOne(remote, target.commit, maxBytes);
+      } catch (error) {
+        if (!(error instanceof GitExit)) throw error;
+        if (NOT_THERE.test(error.complaint)) throw noSuchRef(repository, target.commit);
+        if (!NOT_BY_ID.test(error.complaint)) throw error;
+        this.#logger.debug('a git host gives no single commits: fetching all of them', { host: repository.host });
+      }
+    }
+    await store.fetchAll(remote, maxBytes);
+    const id = target.kind === 'commit' ? target.commit : target.prefix;
+    return store.commitOf(id).catch((error: unknown) => {
+      throw error instanceof GitExit ? noSuchRef(repository, id) : error;
+    });
+  }
+
+  async #ask(upstream: Upstream, repository: GitRepository, signal: AbortSignal): Promise<AskedRepository> {
+    if (this.#isSealed()) {
+      throw new UpstreamUnreachable(repository.host, 'sealed', 'is not asked: Larder is sealed, nothing leaves it');
+    }
+    if (repository.url.protocol === 'ssh:') return this.#askOverSsh(upstream, repository, signal);
+    const found = await askOverHttps(this.#http, upstream, repository, this.#hosts, signal);
+    const options = { proxy: this.#proxy, extraCa: this.#extraCa, signal };
+    return {
+      refs: found.refs,
+      access: async (directory) => ({
+        url: found.url.href,
+        settings: await httpsSettings(found, upstream, { ...options, directory }),
+        // Whoever may not be asked over plain http was refused before.
+        variables: found.url.protocol === 'http:' ? { GIT_ALLOW_PROTOCOL: 'http' } : {},
+      }),
+    };
+  }
+
+  async #askOverSsh(upstream: Upstream, repository: GitRepository, signal: AbortSignal): Promise<AskedRepository> {
+    await this.#requireGit(repository);
+    const { url, variables } = await sshAccess(repository, this.#hosts.get(repository.host), upstream, signal);
+    const directory = tmpdir();
+    const env = gitEnvironment({
+      directory,
+      searchPath: this.#searchPath,
+      // No repository is needed for this, and none that happens to lie around is to be found.
+      variables: { ...variables, GIT_DIR: path.join(directory, 'no-such-repository', 'git') },
+    });
+    const args = ['ls-remote', '--symref', '--end-of-options', url];
+    const output = await runGit({ args, cwd: directory, env, signal }, MAX_LISTING_BYTES);
+    return { refs: parseListedRefs(output.toString('utf8')), access: async () => ({ url, settings: [], variables }) };
+  }
+
+  async #requireGit(repository: GitRepository): Promise<void> {
+    this.#problem ??= gitVersion(this.#searchPath).then(gitProblem);
+    const problem = await this.#problem;
+    if (problem === undefined) return;
+    // It may be installed meanwhile.
+    this.#problem = undefined;
+    throw new UpstreamInvalid(repository.host, `cannot be fetched from: ${problem}`, {
+      hint: 'Modules that come from git need git on the machine, and in the PATH, of the mirror.',
+    });
+  }
+
+  async #translated<T>(repository: GitRepository, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof LarderError) throw error;
+      const { host, url } = repository;
+      if (error instanceof TooMuchFetched) {
+        throw new UpstreamInvalid(host, `has more than ${this.#limits.download} bytes in ${url.pathname}`, {
+          hint: 'If it is meant to be that large, raise modules.limits.download.',
+        });
+      }
+      if (signal.aborted) throw deadlineFailure(host, error);
+      if (error instanceof GitExit) {
+        const failure = gitFailure(repository, error);
+        this.#logger.debug('git gave up', { host, error: failure });
+        throw failure;
+      }
+      if (error instanceof GitMissing || error instanceof GitOutputTooLarge) {
+        throw new UpstreamInvalid(host, `cannot be fetched from: ${error.message}`, { cause: error });
+      }
+      throw error;
+    }
+  }
+}
+
+/** The host knows no such object. */
+const NOT_THERE = /not our ref/i;
+/** The host has it, perhaps, and gives out only what a name stands for. The second is how servers in Java put it. */
+const NOT_BY_ID = /unadvertised object|want [0-9a-f]+ not valid/i;
+
+function wanted(refs: GitRefs, repository: GitRepository, ref: string | undefined): GitTarget {
+  const target = targetOf(refs, ref);
+  if (!target) throw noSuchRef(repository, ref);
+  return target;
+}
+
+function noSuchRef({ host, url }: GitRepository, ref: string | undefined): NotFound {
+  if (ref === undefined) return new NotFound(`${host} has no default branch in ${url.pathname}`);
+  return new NotFound(`${host} has no branch, tag or commit ${JSON.stringify(ref.slice(0, 200))} in ${url.pathname}`);
+}
+
+/** The same failure, with the submodule it is about. Absent is not the package but a part of it. */
+function inSubmodule(error: unknown, { name }: Submodule, parent: GitRepository): unknown {
+  const which = `(submodule ${JSON.stringify(name.slice(0, 200))} of ${parent.host}${parent.url.pathname})`;
+  const options = { cause: error, ...(error instanceof LarderError && error.hint ? { hint: error.hint } : {}) };
+  if (error instanceof NotFound) {
+    return new UpstreamInvalid(parent.host, `needs a repository that is not there: ${error.message} ${which}`, options);
+  }
+  if (error instanceof UpstreamUnreachable) {
+    const { host, reason, retryAfterMs } = error;
+    return new UpstreamUnreachable(host, reason, `${detailOf(error)} ${which}`, { ...options, retryAfterMs });
+  }
+  if (error instanceof UpstreamRefused) return new UpstreamRefused(error.host, `${detailOf(error)} ${which}`, options);
+  if (error instanceof UpstreamInvalid) return new UpstreamInvalid(error.host, `${detailOf(error)} ${which}`, options);
+  return error;
+}
+
+function detailOf({ host, message }: { host: string; message: string }): string {
+  return message.startsWith(`${host} `) ? message.slice(host.length + 1) : message;
+}
