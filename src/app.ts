@@ -18,6 +18,7 @@ import { ArchiveSources } from './mirror/archive-sources.ts';
 import { DriftReports } from './mirror/drift.ts';
 import { Inventory } from './mirror/inventory.ts';
 import { metadataKinds, privateMetadataKinds } from './mirror/metadata-kinds.ts';
+import { forgetModuleRelease, ModulePurge } from './mirror/module-purge.ts';
 import { PackageHashes } from './mirror/package-hashes.ts';
 import { Policy } from './mirror/policy.ts';
 import { ProviderMetadata } from './mirror/provider-metadata.ts';
@@ -155,6 +156,7 @@ async function assemble(
   const modules = await assembleModules(config, { http, upstreams, policy, drift, isSealed, opened, logger });
   metrics.observe({
     downloads: () => archives.downloads,
+    packages: () => modules.packages.makings,
     drift: () => drift.all.length,
     metadataStoreFailures: () => cache.storeFailures,
     openCircuits: () =>
@@ -195,7 +197,16 @@ async function assemble(
     links,
     isForwarded: (hostname) => policy.forwards(hostname),
     audit,
-    admin: { inventory: new Inventory({ store, drift }), purge: new Purge({ store, metadata, drift, logger }) },
+    admin: {
+      inventory: new Inventory({ store, modules: modules.store, drift }),
+      purge: new Purge({ store, metadata, drift, logger }),
+      modulePurge: new ModulePurge({
+        store: modules.store,
+        metadata: { forget: (release) => forgetModuleRelease(cache, release) },
+        drift,
+        logger,
+      }),
+    },
     health,
     metrics,
     logger,

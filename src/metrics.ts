@@ -9,6 +9,8 @@ const OTHER = 'other';
 /** Where numbers are looked up when they are asked for. */
 export interface Observed {
   readonly downloads: () => number;
+  /** Module packages that are being made, or wait for their turn. */
+  readonly packages: () => number;
   readonly drift: () => number;
   /** Operations of the metadata store that failed since the start. */
   readonly metadataStoreFailures: () => number;
@@ -61,7 +63,12 @@ export class Metrics implements MetricsSource {
         },
       });
     gauge('larder_downloads_in_progress', 'Archives that are arriving from upstream.', observed.downloads);
-    gauge('larder_drift', 'Archives of which upstream now publishes other bytes than it first did.', observed.drift);
+    gauge('larder_packages_in_progress', 'Module packages that are being made or wait for it.', observed.packages);
+    gauge(
+      'larder_drift',
+      'Archives and module versions of which upstream now publishes other bytes than it first did.',
+      observed.drift,
+    );
     const failures = new Counter({
       name: 'larder_metadata_store_failures_total',
       help: 'Operations of Redis or the embedded metadata store that failed.',

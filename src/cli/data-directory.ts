@@ -1,15 +1,18 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { ProviderArchive } from '../address/archive.ts';
+import type { ModuleRelease } from '../address/module.ts';
 import { AuditLog } from '../audit.ts';
 import { MetadataCache } from '../cache/metadata-cache.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { createLogger, type Logger } from '../logger.ts';
 import { DriftReports } from '../mirror/drift.ts';
 import { Inventory } from '../mirror/inventory.ts';
+import { forgetModuleRelease, ModulePurge } from '../mirror/module-purge.ts';
 import { forgetRelease } from '../mirror/provider-metadata.ts';
 import { Purge } from '../mirror/purge.ts';
 import { DirectoryArchiveStore } from '../store/directory-archive-store.ts';
+import { DirectoryModuleStore } from '../store/directory-module-store.ts';
 import { openEmbeddedMetadata } from '../store/embedded-keyv.ts';
 import { paths } from '../store/keys.ts';
 import { PackageHasher } from '../store/package-hash.ts';
@@ -26,15 +29,23 @@ export class DataDirectory {
   readonly #logger: Logger;
   readonly #hasher: PackageHasher;
   readonly #store: DirectoryArchiveStore;
+  readonly #modules: DirectoryModuleStore;
   readonly #drift: DriftReports;
 
-  private constructor(config: Config, logger: Logger, hasher: PackageHasher, store: DirectoryArchiveStore) {
-    this.#config = config;
-    this.#logger = logger;
-    this.#hasher = hasher;
-    this.#store = store;
-    this.#drift = new DriftReports({ logger });
-    this.inventory = new Inventory({ store, drift: this.#drift });
+  private constructor(deps: {
+    config: Config;
+    logger: Logger;
+    hasher: PackageHasher;
+    store: DirectoryArchiveStore;
+    modules: DirectoryModuleStore;
+  }) {
+    this.#config = deps.config;
+    this.#logger = deps.logger;
+    this.#hasher = deps.hasher;
+    this.#store = deps.store;
+    this.#modules = deps.modules;
+    this.#drift = new DriftReports(deps);
+    this.inventory = new Inventory({ ...deps, drift: this.#drift });
   }
 
   /** @throws InvalidConfiguration, StorageFailed; CommandFailed when there is no such directory */
@@ -53,11 +64,16 @@ export class DataDirectory {
     const logger = createLogger({ ...config.log, level: config.log.level === 'debug' ? 'debug' : 'warn' });
     const hasher = new PackageHasher();
     const store = await DirectoryArchiveStore.open({ directory: config.data, hasher, logger });
-    return new DataDirectory(config, logger, hasher, store);
+    const modules = await DirectoryModuleStore.open({ directory: config.data, logger });
+    return new DataDirectory({ config, logger, hasher, store, modules });
   }
 
   /** Also forgets what rests in Redis or the embedded metadata store. Close it before the directory. @throws StorageFailed */
-  async openPurge(): Promise<{ readonly purge: Purge; close(): Promise<void> }> {
+  async openPurge(): Promise<{
+    readonly purge: Purge;
+    readonly modulePurge: ModulePurge;
+    close(): Promise<void>;
+  }> {
     const { redis, data, limits } = this.#config;
     const logger = this.#logger;
     const metadata = redis.url
@@ -71,6 +87,12 @@ export class DataDirectory {
         logger,
         metadata: { forget: (...of) => forgetRelease(cache, ...of) },
       }),
+      modulePurge: new ModulePurge({
+        store: this.#modules,
+        drift: this.#drift,
+        logger,
+        metadata: { forget: (release) => forgetModuleRelease(cache, release) },
+      }),
       close: async () => {
         await cache.close();
         await metadata.close();
@@ -78,13 +100,20 @@ export class DataDirectory {
     };
   }
 
-  /** Reads every archive; what is damaged is discarded. @throws StorageFailed */
-  async *verify(): AsyncGenerator<{ readonly archive: ProviderArchive; readonly isIntact: boolean }> {
+  /** Reads every archive and every module package; what is damaged is discarded. @throws StorageFailed */
+  async *verify(): AsyncGenerator<{ readonly subject: ProviderArchive | ModuleRelease; readonly isIntact: boolean }> {
     for await (const provider of this.#store.providers()) {
       for (const stored of await this.#store.list(provider)) {
         const isIntact = await this.#store.verify(stored);
         if (!isIntact) await this.#store.discard(stored.archive);
-        yield { archive: stored.archive, isIntact };
+        yield { subject: stored.archive, isIntact };
+      }
+    }
+    for await (const module of this.#modules.modules()) {
+      for (const stored of await this.#modules.list(module)) {
+        const isIntact = await this.#modules.verify(stored);
+        if (!isIntact) await this.#modules.discard(stored.release);
+        yield { subject: stored.release, isIntact };
       }
     }
   }

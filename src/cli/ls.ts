@@ -1,7 +1,13 @@
 import type { Command } from 'commander';
 import { Version } from '../address/version.ts';
 import { parseAddress } from '../http/admin.ts';
-import { type ArchiveDocument, archiveDocument, type DriftDocument } from '../http/admin-documents.ts';
+import {
+  type ArchiveDocument,
+  archiveDocument,
+  type DriftDocument,
+  type ModuleDocument,
+  moduleDocument,
+} from '../http/admin-documents.ts';
 import { DataDirectory } from './data-directory.ts';
 import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
 import { counted, shownSize, table } from './tables.ts';
@@ -14,6 +20,7 @@ interface LsOptions extends ServerOptions {
 
 interface Listed {
   readonly archives: readonly ArchiveDocument[];
+  readonly modules: readonly ModuleDocument[];
   readonly drift: readonly DriftDocument[];
 }
 
@@ -22,69 +29,101 @@ export function addLs(program: Command): void {
   const command = program
     .command('ls')
     .description('list what is stored, and what upstream publishes differently by now')
-    .argument('[address]', 'HOST/NAMESPACE/TYPE, with * for a whole part', '*/*/*')
+    .argument('[address]', 'HOST/NAMESPACE/TYPE, or HOST/NAMESPACE/NAME/SYSTEM for modules, with * for a whole part')
     .option('--version <version>', 'this version only')
     .option('-c, --config <file>', 'without --server: whose data directory to look into (also LARDER_CONFIG)')
     .option('--json', 'one JSON object a line');
-  addServerOptions(command).action(async (address: string, options: LsOptions) => {
+  addServerOptions(command).action(async (address: string | undefined, options: LsOptions) => {
     // Said before anybody is asked.
-    parseAddress(address);
+    if (address !== undefined) parseAddress(address);
     if (options.version !== undefined) Version.parse(options.version);
     const listed = await (options.server === undefined ? listHere : listThere)(address, options);
     if (options.json) printLines(listed);
     else print(listed);
-    if (listed.archives.length + listed.drift.length > 0) return;
+    if (listed.archives.length + listed.modules.length + listed.drift.length > 0) return;
     console.error('larder: nothing that is stored matches');
     process.exitCode = 1;
   });
 }
 
-async function listThere(address: string, options: LsOptions): Promise<Listed> {
+async function listThere(address: string | undefined, options: LsOptions): Promise<Listed> {
   const server = await RunningServer.at(options.server ?? '', options);
   try {
-    return (await server.get('admin/inventory', { address, version: options.version })) as Listed;
+    const listed = (await server.get('admin/inventory', { address, version: options.version })) as Listed;
+    // One that is older than modules does not speak of them.
+    return { ...listed, modules: listed.modules ?? [] };
   } finally {
     await server.close();
   }
 }
 
-async function listHere(address: string, { config, version }: LsOptions): Promise<Listed> {
+async function listHere(address: string | undefined, { config, version }: LsOptions): Promise<Listed> {
   const here = await DataDirectory.open(config);
   const archives: ArchiveDocument[] = [];
+  const modules: ModuleDocument[] = [];
   try {
-    const selection = { address: parseAddress(address), ...(version && { version: Version.parse(version) }) };
+    const selection = {
+      ...(address !== undefined && { address: parseAddress(address) }),
+      ...(version && { version: Version.parse(version) }),
+    };
     for await (const entry of here.inventory.archives(selection)) archives.push(archiveDocument(entry));
+    for await (const entry of here.inventory.packages(selection)) modules.push(moduleDocument(entry));
   } finally {
     await here.close();
   }
-  return { archives, drift: [] };
+  return { archives, modules, drift: [] };
 }
 
-function printLines({ archives, drift }: Listed): void {
+function printLines({ archives, modules, drift }: Listed): void {
   for (const archive of archives) console.log(JSON.stringify({ kind: 'archive', ...archive }));
+  for (const module of modules) console.log(JSON.stringify({ kind: 'module', ...module }));
   for (const one of drift) console.log(JSON.stringify({ kind: 'drift', ...one }));
 }
 
-function print({ archives, drift }: Listed): void {
-  if (archives.length > 0) {
-    const rows = archives.map(({ address, version, platform, size, storedAt, h1, published }) => [
-      address,
-      version,
-      platform,
-      shownSize(size),
-      storedAt.slice(0, 16).replace('T', ' '),
-      `zh:${h1 ? ' h1:' : ''}${published ? '  differs upstream' : ''}`,
-    ]);
-    console.log(table(['ADDRESS', 'VERSION', 'PLATFORM', 'SIZE', 'STORED (UTC)', 'HASHES'], rows, new Set([3])));
-    const total = archives.reduce((sum, { size }) => sum + size, 0);
-    console.log(`\n${counted(archives.length, 'archive')}, ${shownSize(total)}`);
-  }
+function print({ archives, modules, drift }: Listed): void {
+  if (archives.length > 0) printArchives(archives);
+  if (archives.length > 0 && modules.length > 0) console.log();
+  if (modules.length > 0) printModules(modules);
   if (drift.length === 0) return;
   console.log(
     '\nUpstream now publishes other bytes under these names; what was seen first is kept, the rest is refused:',
   );
   for (const { address, version, platform, first, published } of drift) {
-    console.log(`  ${address} ${version} ${platform}: was ${first}, is ${published}`);
+    const name = [address, version, ...(platform === undefined ? [] : [platform])].join(' ');
+    console.log(`  ${name}: was ${first}, is ${published}`);
   }
   console.log('To accept what it publishes now: larder purge ADDRESS VERSION');
+}
+
+function printArchives(archives: readonly ArchiveDocument[]): void {
+  const rows = archives.map(({ address, version, platform, size, storedAt, h1, published }) => [
+    address,
+    version,
+    platform,
+    shownSize(size),
+    shownTime(storedAt),
+    `zh:${h1 ? ' h1:' : ''}${published ? '  differs upstream' : ''}`,
+  ]);
+  console.log(table(['ADDRESS', 'VERSION', 'PLATFORM', 'SIZE', 'STORED (UTC)', 'HASHES'], rows, new Set([3])));
+  console.log(`\n${counted(archives.length, 'archive')}, ${shownSize(totalSize(archives))}`);
+}
+
+function printModules(modules: readonly ModuleDocument[]): void {
+  const rows = modules.map(({ address, version, size, storedAt, source, published }) => [
+    address,
+    version,
+    shownSize(size),
+    shownTime(storedAt),
+    `${source}${published ? '  differs upstream' : ''}`,
+  ]);
+  console.log(table(['MODULE', 'VERSION', 'SIZE', 'STORED (UTC)', 'MADE OF'], rows, new Set([2])));
+  console.log(`\n${counted(modules.length, 'module package')}, ${shownSize(totalSize(modules))}`);
+}
+
+function shownTime(time: string): string {
+  return time.slice(0, 16).replace('T', ' ');
+}
+
+function totalSize(stored: readonly { readonly size: number }[]): number {
+  return stored.reduce((sum, { size }) => sum + size, 0);
 }

@@ -1,9 +1,10 @@
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
+import { ModulePattern } from '../address/module-pattern.ts';
 import { Platform } from '../address/platform.ts';
 import { Version } from '../address/version.ts';
-import { parseAddress } from '../http/admin.ts';
-import { type PurgeDocument, purgeDocument } from '../http/admin-documents.ts';
+import { parseAddress, removals } from '../http/admin.ts';
+import type { DriftDocument, ModulePurgeDocument, PurgeDocument } from '../http/admin-documents.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
 import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
@@ -23,9 +24,11 @@ interface Asked {
   readonly platform: string | undefined;
 }
 
+type Purged = PurgeDocument | ModulePurgeDocument;
+
 /** Where things are removed. */
 interface Place {
-  purge(asked: Asked, dryRun: boolean): Promise<readonly PurgeDocument[]>;
+  purge(asked: Asked, dryRun: boolean): Promise<readonly Purged[]>;
   /** Said after something was removed. */
   readonly afterwards?: string;
   close(): Promise<void>;
@@ -36,7 +39,7 @@ export function addPurge(program: Command): void {
   const command = program
     .command('purge')
     .description('remove what is stored, and accept what upstream publishes now')
-    .argument('<address>', 'HOST/NAMESPACE/TYPE, with * for a whole part')
+    .argument('<address>', 'HOST/NAMESPACE/TYPE, or HOST/NAMESPACE/NAME/SYSTEM for modules, with * for a whole part')
     .argument('[version]', 'this version only')
     .option('--platform <os_arch>', "this platform's archives only; checksums then stay")
     .option('--dry-run', 'only show what would be removed')
@@ -44,9 +47,14 @@ export function addPurge(program: Command): void {
     .option('-c, --config <file>', 'without --server: whose data directory to work on (also LARDER_CONFIG)')
     .option('--json', 'one JSON object a version');
   addServerOptions(command).action(async (address: string, version: string | undefined, options: PurgeOptions) => {
-    parseAddress(address);
+    const isModule = parseAddress(address) instanceof ModulePattern;
     if (version !== undefined) Version.parse(version);
     if (options.platform !== undefined) Platform.parse(options.platform);
+    if (options.platform !== undefined && isModule) {
+      throw new CommandFailed(`${address} is the address of a module, and modules have no platforms`, {
+        hint: 'leave --platform out',
+      });
+    }
     const place = options.server === undefined ? await dataDirectory(options) : await server(options.server, options);
     try {
       await purge(place, { address, version, platform: options.platform }, options);
@@ -83,7 +91,7 @@ async function server(url: string, options: ServerOptions): Promise<Place> {
   return {
     purge: async (asked, dryRun) => {
       const answer = await running.post('admin/purge', { ...asked, dryRun });
-      return (answer as { purged: readonly PurgeDocument[] }).purged;
+      return (answer as { purged: readonly Purged[] }).purged;
     },
     close: () => running.close(),
   };
@@ -91,7 +99,7 @@ async function server(url: string, options: ServerOptions): Promise<Place> {
 
 async function dataDirectory({ config }: PurgeOptions): Promise<Place> {
   const here = await DataDirectory.open(config);
-  const { purge: removal, close } = await here.openPurge();
+  const { close, ...purges } = await here.openPurge();
   const audit = here.openAudit();
   return {
     afterwards:
@@ -103,10 +111,10 @@ async function dataDirectory({ config }: PurgeOptions): Promise<Place> {
         ...(version && { version: Version.parse(version) }),
         ...(platform && { platform: Platform.parse(platform) }),
       };
-      const purged: PurgeDocument[] = [];
-      for await (const one of dryRun ? removal.plan(selection) : removal.run(selection)) {
-        purged.push(purgeDocument(one));
-        if (!dryRun) audit?.record('purged', { client: 'command line', ...purgeDocument(one) });
+      const purged: Purged[] = [];
+      for await (const one of removals(purges, selection, dryRun)) {
+        purged.push(one);
+        if (!dryRun) audit?.record('purged', { client: 'command line', ...one });
       }
       return purged;
     },
@@ -118,37 +126,53 @@ async function dataDirectory({ config }: PurgeOptions): Promise<Place> {
   };
 }
 
-function removesSomething({ archives, checksums, settled }: PurgeDocument): boolean {
-  return archives.length > 0 || checksums || settled.length > 0;
+function isOfModule(one: Purged): one is ModulePurgeDocument {
+  return !('archives' in one);
 }
 
-function print(purged: readonly PurgeDocument[], state: string, json: boolean): void {
+function removesSomething(one: Purged): boolean {
+  if (one.settled.length > 0) return true;
+  return isOfModule(one) ? one.package !== undefined || one.record : one.archives.length > 0 || one.checksums;
+}
+
+function print(purged: readonly Purged[], state: string, json: boolean): void {
   for (const one of purged) {
-    if (json) {
-      console.log(JSON.stringify({ state, ...one }));
-      continue;
-    }
-    const { address, version, archives, checksums, settled, unsettled } = one;
-    const parts = [
-      ...archives.map(({ platform, size }) => `${platform} (${shownSize(size)})`),
-      ...(checksums ? ['SHA256SUMS'] : []),
-    ];
-    if (parts.length > 0) console.log(`${address} ${version}: ${parts.join(', ')}`);
-    for (const drift of settled) {
-      console.log(`  ${drift.platform} was ${drift.first}; upstream's ${drift.published} will be accepted`);
-    }
-    for (const { platform } of unsettled) {
-      console.log(`  ${platform} stays refused: what was seen first is settled by purging the whole version only`);
-    }
+    if (json) console.log(JSON.stringify({ state, ...one }));
+    else printOne(one);
   }
   if (!json && purged.some(removesSomething)) console.log(`${state}: ${summary(purged)}`);
 }
 
-function summary(purged: readonly PurgeDocument[]): string {
-  const archives = purged.flatMap((one) => one.archives);
-  const size = archives.reduce((sum, archive) => sum + archive.size, 0);
+function printOne(one: Purged): void {
+  const { address, version, settled } = one;
+  const parts = isOfModule(one)
+    ? [
+        ...(one.package ? [`package (${shownSize(one.package.size)})`] : []),
+        ...(one.record ? ['what is remembered of it'] : []),
+      ]
+    : [
+        ...one.archives.map(({ platform, size }) => `${platform} (${shownSize(size)})`),
+        ...(one.checksums ? ['SHA256SUMS'] : []),
+      ];
+  if (parts.length > 0) console.log(`${address} ${version}: ${parts.join(', ')}`);
+  for (const drift of settled) {
+    console.log(`  ${nameOf(drift)} was ${drift.first}; upstream's ${drift.published} will be accepted`);
+  }
+  for (const { platform } of isOfModule(one) ? [] : one.unsettled) {
+    console.log(`  ${platform} stays refused: what was seen first is settled by purging the whole version only`);
+  }
+}
+
+function nameOf({ platform = 'the package' }: DriftDocument): string {
+  return platform;
+}
+
+function summary(purged: readonly Purged[]): string {
+  const files = purged.flatMap((one) => (isOfModule(one) ? (one.package ?? []) : one.archives));
+  const size = files.reduce((sum, file) => sum + file.size, 0);
   const versions = purged.filter(removesSomething).length;
-  return `${counted(archives.length, 'archive')} of ${counted(versions, 'version')}, ${shownSize(size)}`;
+  const what = purged.some(isOfModule) ? 'module package' : 'archive';
+  return `${counted(files.length, what)} of ${counted(versions, 'version')}, ${shownSize(size)}`;
 }
 
 async function isConfirmed(): Promise<boolean> {

@@ -1,5 +1,6 @@
-import type { Drift } from '../mirror/drift.ts';
-import type { InventoryEntry } from '../mirror/inventory.ts';
+import { type Drift, isOfArchive } from '../mirror/drift.ts';
+import type { InventoryEntry, ModuleInventoryEntry } from '../mirror/inventory.ts';
+import type { PurgedModule } from '../mirror/module-purge.ts';
 import type { PurgedVersion } from '../mirror/purge.ts';
 
 /** A stored archive, as JSON. */
@@ -18,11 +19,29 @@ export interface ArchiveDocument {
   readonly published?: string;
 }
 
-/** An archive of which upstream published other bytes than it first did. */
+/** A stored module package, as JSON. */
+export interface ModuleDocument {
+  readonly address: string;
+  readonly version: string;
+  /** Bytes. */
+  readonly size: number;
+  readonly sha256: string;
+  /** Where in the package the module is; absent for its root. */
+  readonly subdir?: string;
+  /** What the package was made of. */
+  readonly source: string;
+  /** RFC 3339. */
+  readonly storedAt: string;
+  /** SHA-256 of what is made of it now that upstream has moved this version. */
+  readonly published?: string;
+}
+
+/** An archive or a module version of which upstream published other bytes than it first did. */
 export interface DriftDocument {
   readonly address: string;
   readonly version: string;
-  readonly platform: string;
+  /** Absent for modules, which have none. */
+  readonly platform?: string;
   /** SHA-256 of what was seen first. */
   readonly first: string;
   /** SHA-256 of what upstream published later. */
@@ -30,7 +49,7 @@ export interface DriftDocument {
   readonly noticedAt: string;
 }
 
-/** What was removed of one version, or would be. */
+/** What was removed of one version of a provider, or would be. */
 export interface PurgeDocument {
   readonly address: string;
   readonly version: string;
@@ -39,6 +58,17 @@ export interface PurgeDocument {
   readonly checksums: boolean;
   readonly settled: readonly DriftDocument[];
   readonly unsettled: readonly DriftDocument[];
+}
+
+/** What was removed of one version of a module, or would be. */
+export interface ModulePurgeDocument {
+  readonly address: string;
+  readonly version: string;
+  /** Absent when only what was remembered of it was there. */
+  readonly package?: { readonly size: number; readonly sha256: string };
+  /** What was remembered of the package as it was first made. */
+  readonly record: boolean;
+  readonly settled: readonly DriftDocument[];
 }
 
 export function archiveDocument({ stored, drift }: InventoryEntry): ArchiveDocument {
@@ -55,11 +85,30 @@ export function archiveDocument({ stored, drift }: InventoryEntry): ArchiveDocum
   };
 }
 
-export function driftDocument({ archive, first, published, noticedAt }: Drift): DriftDocument {
+export function moduleDocument({ stored, drift }: ModuleInventoryEntry): ModuleDocument {
+  const { release, size, sha256, subdir, source, storedAt } = stored;
   return {
-    address: archive.provider.toString(),
-    version: archive.version.toString(),
-    platform: archive.platform.toString(),
+    address: release.module.toString(),
+    version: release.version.toString(),
+    size,
+    sha256,
+    ...(subdir !== '' && { subdir }),
+    source,
+    storedAt: storedAt.toISOString(),
+    ...(drift && { published: drift.published }),
+  };
+}
+
+export function driftDocument(drift: Drift): DriftDocument {
+  const { first, published, noticedAt } = drift;
+  return {
+    ...(isOfArchive(drift)
+      ? {
+          address: drift.archive.provider.toString(),
+          version: drift.archive.version.toString(),
+          platform: drift.archive.platform.toString(),
+        }
+      : { address: drift.release.module.toString(), version: drift.release.version.toString() }),
     first,
     published,
     noticedAt: noticedAt.toISOString(),
@@ -81,5 +130,15 @@ export function purgeDocument({
     checksums,
     settled: settled.map(driftDocument),
     unsettled: unsettled.map(driftDocument),
+  };
+}
+
+export function modulePurgeDocument({ release, package: stored, record, settled }: PurgedModule): ModulePurgeDocument {
+  return {
+    address: release.module.toString(),
+    version: release.version.toString(),
+    ...(stored && { package: { size: stored.size, sha256: stored.sha256 } }),
+    record,
+    settled: settled.map(driftDocument),
   };
 }

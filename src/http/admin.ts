@@ -1,13 +1,23 @@
 import { once } from 'node:events';
 import { type RequestHandler, type Response, Router } from 'express';
 import { z } from 'zod';
+import { ModulePattern } from '../address/module-pattern.ts';
 import { Platform } from '../address/platform.ts';
 import { ProviderPattern } from '../address/provider-pattern.ts';
 import { Version } from '../address/version.ts';
 import { Forbidden, InvalidAddress } from '../errors.ts';
-import type { Inventory, InventoryEntry } from '../mirror/inventory.ts';
-import type { Purge, PurgedVersion } from '../mirror/purge.ts';
-import { archiveDocument, driftDocument, purgeDocument } from './admin-documents.ts';
+import type { Inventory, Selection } from '../mirror/inventory.ts';
+import type { ModulePurge } from '../mirror/module-purge.ts';
+import type { Purge, PurgeSelection } from '../mirror/purge.ts';
+import {
+  archiveDocument,
+  driftDocument,
+  type ModulePurgeDocument,
+  moduleDocument,
+  modulePurgeDocument,
+  type PurgeDocument,
+  purgeDocument,
+} from './admin-documents.ts';
 import type { AuditTrail } from './audit-entry.ts';
 import type { Authenticator, Client } from './authenticate.ts';
 import { readJson } from './json-request.ts';
@@ -25,19 +35,20 @@ const HINT =
 export interface AdminDeps {
   readonly inventory: Inventory;
   readonly purge: Purge;
+  readonly modulePurge: ModulePurge;
 }
 
 /**
  * For operators, with a token of the role `admin`, whoever else may read:
  *
- * - `GET /admin/inventory?address=…&version=…`: `{"archives":[…],"drift":[…]}`, streamed
+ * - `GET /admin/inventory?address=…&version=…`: `{"archives":[…],"modules":[…],"drift":[…]}`, streamed
  * - `POST /admin/purge` with `{"address":"HOST/NAMESPACE/TYPE","version":…,"platform":…,"dryRun":…}`:
- *   `{"dryRun":false,"purged":[…]}`
+ *   `{"dryRun":false,"purged":[…]}`; an address of four parts is that of a module
  */
 export function adminRoutes(
   deps: AdminDeps & { readonly authenticator: Authenticator; readonly audit?: AuditTrail | undefined },
 ): Router {
-  const { inventory, purge, authenticator, audit } = deps;
+  const { inventory, authenticator, audit } = deps;
   const router = Router({ caseSensitive: true, strict: true });
 
   router.use(async (req, res, next) => {
@@ -58,11 +69,7 @@ export function adminRoutes(
     const asked = parseRequest(inventoryQuery, req.query);
     const client = notesOf(res).client as Client;
     const selection = { ...asked, mayHave: client.mayAdminister.bind(client) };
-    const archives = inventory.archives(selection);
-    await sendPieces(
-      res,
-      inventoryPieces(archives, () => inventory.drift(selection).map(driftDocument)),
-    );
+    await sendPieces(res, gathered(inventoryTexts(inventory, selection)));
   };
 
   const answerPurge: RequestHandler = async (req, res) => {
@@ -70,16 +77,16 @@ export function adminRoutes(
     const client = notesOf(res).client as Client;
     const selection = { ...asked, mayHave: client.mayAdminister.bind(client) };
     const remote = req.socket.remoteAddress;
-    const purged: PurgedVersion[] = [];
+    const purged: (PurgeDocument | ModulePurgeDocument)[] = [];
     // To its end, whether or not the client waits for that.
-    for await (const version of dryRun ? purge.plan(selection) : purge.run(selection)) {
-      purged.push(version);
+    for await (const removed of removals(deps, selection, dryRun)) {
+      purged.push(removed);
       if (dryRun) continue;
       const { requestId } = notesOf(res);
-      audit?.record('purged', { client: client.name, remote, ...purgeDocument(version), requestId });
+      audit?.record('purged', { client: client.name, remote, ...removed, requestId });
     }
     notesOf(res).outcome = dryRun ? 'planned' : 'purged';
-    sendDocument(res, { dryRun, purged: purged.map(purgeDocument) });
+    sendDocument(res, { dryRun, purged });
   };
 
   router.route('/inventory').all(allowOnly('GET', 'HEAD')).get(answerInventory);
@@ -99,11 +106,30 @@ function parsed<T>(parse: (text: string) => T) {
   });
 }
 
-/** @throws InvalidAddress */
-export function parseAddress(text: string): ProviderPattern {
-  const pattern = ProviderPattern.parse(text);
+/** Three parts mean providers, four mean modules. @throws InvalidAddress */
+export function parseAddress(text: string): ProviderPattern | ModulePattern {
+  const pattern = ProviderPattern.parse(text) ?? ModulePattern.parse(text);
   if (pattern) return pattern;
-  throw new InvalidAddress('address', text, 'write it as HOST/NAMESPACE/TYPE, with * for a whole part');
+  throw new InvalidAddress(
+    'address',
+    text,
+    'write it as HOST/NAMESPACE/TYPE, or HOST/NAMESPACE/NAME/SYSTEM for a module, with * for a whole part',
+  );
+}
+
+/** What is removed, or would be, of providers or of modules. @throws StorageFailed */
+export async function* removals(
+  { purge, modulePurge }: Pick<AdminDeps, 'purge' | 'modulePurge'>,
+  selection: PurgeSelection,
+  dryRun: boolean,
+): AsyncGenerator<PurgeDocument | ModulePurgeDocument> {
+  if (selection.address instanceof ModulePattern) {
+    const removed = dryRun ? modulePurge.plan(selection) : modulePurge.run(selection);
+    for await (const one of removed) yield modulePurgeDocument(one);
+  } else {
+    const removed = dryRun ? purge.plan(selection) : purge.run(selection);
+    for await (const one of removed) yield purgeDocument(one);
+  }
 }
 
 const inventoryQuery = z.strictObject({
@@ -111,12 +137,17 @@ const inventoryQuery = z.strictObject({
   version: parsed(Version.parse).optional(),
 });
 
-const purgeBody = z.strictObject({
-  address: parsed(parseAddress),
-  version: parsed(Version.parse).optional(),
-  platform: parsed(Platform.parse).optional(),
-  dryRun: z.boolean().default(false),
-});
+const purgeBody = z
+  .strictObject({
+    address: parsed(parseAddress),
+    version: parsed(Version.parse).optional(),
+    platform: parsed(Platform.parse).optional(),
+    dryRun: z.boolean().default(false),
+  })
+  .refine(({ address, platform }) => platform === undefined || !(address instanceof ModulePattern), {
+    path: ['platform'],
+    message: 'modules have no platforms',
+  });
 
 /** @throws RequestError naming each field that is wrong */
 function parseRequest<T>(schema: z.ZodType<T>, given: unknown): T {
@@ -128,21 +159,32 @@ function parseRequest<T>(schema: z.ZodType<T>, given: unknown): T {
   throw new RequestError(400, 'INVALID_REQUEST', problems.join('; '));
 }
 
-async function* inventoryPieces(
-  archives: AsyncIterable<InventoryEntry>,
-  drift: () => readonly unknown[],
-): AsyncGenerator<string> {
-  let piece = '{"archives":[';
+async function* inventoryTexts(inventory: Inventory, selection: Selection): AsyncGenerator<string> {
+  yield '{"archives":[';
+  yield* listed(inventory.archives(selection), archiveDocument);
+  yield '],"modules":[';
+  yield* listed(inventory.packages(selection), moduleDocument);
+  // Last of all, so that it tells what was noticed while the lists were made.
+  yield `],"drift":${JSON.stringify(inventory.drift(selection).map(driftDocument))}}\n`;
+}
+
+async function* listed<T>(entries: AsyncIterable<T>, document: (entry: T) => unknown): AsyncGenerator<string> {
   let separator = '';
-  for await (const entry of archives) {
-    piece += `${separator}\n${JSON.stringify(archiveDocument(entry))}`;
+  for await (const entry of entries) {
+    yield `${separator}\n${JSON.stringify(document(entry))}`;
     separator = ',';
+  }
+}
+
+async function* gathered(texts: AsyncIterable<string>): AsyncGenerator<string> {
+  let piece = '';
+  for await (const text of texts) {
+    piece += text;
     if (piece.length < PIECE_LENGTH) continue;
     yield piece;
     piece = '';
   }
-  // Last of all, so that it tells what was noticed while the list was made.
-  yield `${piece}],"drift":${JSON.stringify(drift())}}\n`;
+  yield piece;
 }
 
 /** The answer begins with the first piece: what fails before can be told in words, what fails later breaks it off. */

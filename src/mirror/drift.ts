@@ -1,16 +1,27 @@
 import type { ProviderArchive } from '../address/archive.ts';
 import type { Sha256 } from '../address/hash.ts';
+import { ModuleRelease } from '../address/module.ts';
 import type { Logger } from '../logger.ts';
 
-/** An archive of which upstream published other bytes than it first did, under the same version. */
-export interface Drift {
-  readonly archive: ProviderArchive;
+interface Noticed {
   /** What was seen first, and is the only thing served. */
   readonly first: Sha256;
-  /** What upstream says now. */
+  /** What upstream has now. */
   readonly published: Sha256;
   readonly noticedAt: Date;
 }
+
+/** An archive of which upstream published other bytes than it first did, under the same version. */
+export interface ArchiveDrift extends Noticed {
+  readonly archive: ProviderArchive;
+}
+
+/** A module version that upstream moved: a package that is made of it now is not the one that was made first. */
+export interface ModuleDrift extends Noticed {
+  readonly release: ModuleRelease;
+}
+
+export type Drift = ArchiveDrift | ModuleDrift;
 
 /** More than this many at a time is not drift but another registry under an old name. */
 const MAX_REPORTS = 10_000;
@@ -30,19 +41,29 @@ export class DriftReports {
     return [...this.#reports.values()];
   }
 
-  report(archive: ProviderArchive, first: Sha256, published: Sha256): void {
-    const known = this.#reports.get(archive.toString());
-    if (known?.published === published || this.#reports.size >= MAX_REPORTS) return;
-    this.#reports.set(archive.toString(), { archive, first, published, noticedAt: new Date(this.#now()) });
+  report(subject: ProviderArchive | ModuleRelease, first: Sha256, published: Sha256): void {
+    const key = subject.toString();
+    if (this.#reports.get(key)?.published === published || this.#reports.size >= MAX_REPORTS) return;
+    const noticed: Noticed = { first, published, noticedAt: new Date(this.#now()) };
+    const isModule = subject instanceof ModuleRelease;
+    this.#reports.set(key, isModule ? { release: subject, ...noticed } : { archive: subject, ...noticed });
     this.#logger.warn('upstream now publishes other bytes under the same version; what was seen first is kept', {
-      archive: archive.toString(),
+      ...(isModule ? { module: subject.module.toString(), version: subject.version.toString() } : { archive: key }),
       first,
       published,
     });
   }
 
   /** An operator has decided. */
-  settle(archive: ProviderArchive): void {
-    this.#reports.delete(archive.toString());
+  settle(subject: ProviderArchive | ModuleRelease): void {
+    this.#reports.delete(subject.toString());
   }
+}
+
+export function isOfArchive(drift: Drift): drift is ArchiveDrift {
+  return 'archive' in drift;
+}
+
+export function isOfModule(drift: Drift): drift is ModuleDrift {
+  return 'release' in drift;
 }

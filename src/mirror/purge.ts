@@ -6,7 +6,7 @@ import { hasCode } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import { parseShasums } from '../upstream/shasums.ts';
-import type { Drift, DriftReports } from './drift.ts';
+import { type ArchiveDrift, type DriftReports, isOfArchive } from './drift.ts';
 import { isVersion, type Selection, selectedProviders } from './inventory.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
 
@@ -24,9 +24,9 @@ export interface PurgedVersion {
   /** SHA256SUMS and signature, too. */
   readonly checksums: boolean;
   /** What upstream publishes now is accepted, whatever it was before. */
-  readonly settled: readonly Drift[];
+  readonly settled: readonly ArchiveDrift[];
   /** Stays as it is: the checksums that were seen first are those of the whole version. */
-  readonly unsettled: readonly Drift[];
+  readonly unsettled: readonly ArchiveDrift[];
 }
 
 /**
@@ -72,7 +72,9 @@ export class Purge {
       isVersion(selection, archive.version) &&
       (platform === undefined || platform.toString() === archive.platform.toString());
     const stored = (await this.#store.list(provider)).filter(isMeant);
-    const drift = this.#drift.all.filter((entry) => String(entry.archive.provider) === String(provider));
+    const drift = this.#drift.all
+      .filter(isOfArchive)
+      .filter((entry) => String(entry.archive.provider) === String(provider));
     const kept = (await this.#store.releases(provider)).filter((version) => isVersion(selection, version));
     const keptNames = new Set(kept.map(String));
 

@@ -48,8 +48,8 @@ async function failureOf(answer: Promise<unknown>): Promise<{ message: string; h
 
 it('is asked with the token and the authority given, also under a path', async () => {
   const { url, ca } = await begin();
-  expect(await ask(url, { token: TOKEN, ca })).toEqual({ archives: [], drift: [] });
-  expect(await ask(`${url}/`, { token: TOKEN, ca })).toEqual({ archives: [], drift: [] });
+  expect(await ask(url, { token: TOKEN, ca })).toEqual({ archives: [], modules: [], drift: [] });
+  expect(await ask(`${url}/`, { token: TOKEN, ca })).toEqual({ archives: [], modules: [], drift: [] });
   expect((await failureOf(ask(`${url}/prefix`, { token: TOKEN, ca }))).message).toContain('/prefix/ answered 404');
 });
 

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { Authenticator } from '../../src/http/authenticate.ts';
 import { DriftReports } from '../../src/mirror/drift.ts';
 import { Inventory } from '../../src/mirror/inventory.ts';
+import type { ModulePurge } from '../../src/mirror/module-purge.ts';
 import { Purge } from '../../src/mirror/purge.ts';
 import { DirectoryArchiveStore } from '../../src/store/directory-archive-store.ts';
 import { PackageHasher } from '../../src/store/package-hash.ts';
@@ -21,6 +22,10 @@ const TOKENS = [
   { name: 'narrow', token: NARROW, roles: ['admin'], addresses: ['other.example.com/*/*'] },
   { name: 'ci', token: CI, roles: ['read'] },
 ];
+
+const NO_MODULES = { modules: async function* () {}, list: async () => [] };
+/** Where nothing is purged. */
+const NO_PURGES = { purge: undefined as unknown as Purge, modulePurge: undefined as unknown as ModulePurge };
 
 async function begin(access: Record<string, unknown> = {}, options: SceneOptions = {}) {
   const scene = await startScene({
@@ -113,6 +118,7 @@ describe('the inventory', () => {
     });
     const inventory = new Inventory({
       drift: { all: [] },
+      modules: NO_MODULES,
       store: {
         providers: async function* () {
           for (let index = 0; index < providers; index += 1) yield WIDGET;
@@ -123,7 +129,7 @@ describe('the inventory', () => {
         },
       },
     });
-    const { ask } = await start({}, { admin: { inventory, purge: undefined as unknown as Purge }, ...operators() });
+    const { ask } = await start({}, { admin: { inventory, ...NO_PURGES }, ...operators() });
     const answer = await ask('GET /admin/inventory', `Authorization: Bearer ${OPS}`);
     expect(answer.headers).toMatchObject({ 'transfer-encoding': 'chunked' });
     // Several chunks of the size of a piece.
@@ -135,6 +141,7 @@ describe('the inventory', () => {
     const failing = (after: number) =>
       new Inventory({
         drift: { all: [] },
+        modules: NO_MODULES,
         store: {
           providers: async function* () {
             for (let index = 0; index < after; index += 1) yield WIDGET;
@@ -152,7 +159,7 @@ describe('the inventory', () => {
         },
       });
     const from = async (inventory: Inventory) => {
-      const { ask } = await start({}, { admin: { inventory, purge: undefined as unknown as Purge }, ...operators() });
+      const { ask } = await start({}, { admin: { inventory, ...NO_PURGES }, ...operators() });
       return ask('GET /admin/inventory', `Authorization: Bearer ${OPS}`);
     };
     expect((await from(failing(0))).json()).toMatchObject({ code: 'INTERNAL' });
@@ -225,7 +232,7 @@ describe('a purge', () => {
   it('removes nothing outside the addresses of the token, also where everybody may read', async () => {
     const scene = await begin();
     await storeWidget(scene);
-    expect((await scene.inventory('', NARROW)).json()).toEqual({ archives: [], drift: [] });
+    expect((await scene.inventory('', NARROW)).json()).toEqual({ archives: [], modules: [], drift: [] });
     expect((await scene.purge({ address: '*/*/*' }, { token: NARROW })).json()).toMatchObject({ purged: [] });
     const address = `${scene.registry.hostname}/acme/widget`;
     expect((await scene.purge({ address }, { token: NARROW })).json()).toMatchObject({ purged: [] });
@@ -252,8 +259,8 @@ describe('a purge', () => {
       return clientLeft.promise;
     };
     const purge = new Purge({ store, drift, logger: log, metadata: { forget } });
-    const inventory = new Inventory({ store, drift });
-    const running = await start({}, { admin: { inventory, purge }, ...operators() });
+    const inventory = new Inventory({ store, modules: NO_MODULES, drift });
+    const running = await start({}, { admin: { ...NO_PURGES, inventory, purge }, ...operators() });
     const abort = new AbortController();
     const asked = fetch(`${running.origin}/admin/purge`, {
       method: 'POST',
