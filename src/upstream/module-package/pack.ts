@@ -1,0 +1,96 @@
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { parseSha256, type Sha256 } from '../../address/hash.ts';
+import { StorageFailed, UpstreamUnreachable } from '../../errors.ts';
+import type { FileTree } from './file-tree.ts';
+import { moduleRoot } from './module-root.ts';
+import type { PackJob, PackMember, PackOutcome } from './pack-worker.ts';
+import { type FlatEntry, resolveLinks } from './resolve-links.ts';
+
+const PACKAGE_FILE = 'package.tar.gz';
+/** Far more than what packing takes, whatever is packed. */
+const WORKER_HEAP_MIB = 256;
+
+export interface PackedTree {
+  /** In the directory that was given. */
+  readonly file: string;
+  readonly sha256: Sha256;
+  /** Bytes. */
+  readonly size: number;
+  /** Where in the package the module is; empty for its root. */
+  readonly subdir: string;
+  /** Links that lead nowhere and are not in the package. */
+  readonly danglingLinks: readonly string[];
+}
+
+/**
+ * Makes the package of a module: a flat tar.gz, links resolved, of the same bytes whenever, wherever and by whatever
+ * version of Node it is made of the same tree. The work is done in a thread of its own, one for each call.
+ *
+ * @param options.subdir where the module is, see `moduleRoot`
+ * @param options.directory of the tree
+ * @throws UpstreamInvalid when the tree cannot be a package or has no such directory
+ * @throws UpstreamUnreachable when `signal` is aborted
+ * @throws StorageFailed
+ */
+export async function packTree(
+  tree: FileTree,
+  options: { subdir: string; directory: string; signal: AbortSignal },
+): Promise<PackedTree> {
+  const { directory, signal } = options;
+  if (signal.aborted) throw outOfTime(tree.host, signal.reason);
+  const { entries: flat, danglingLinks } = resolveLinks(tree);
+  const { entries, subdir } = moduleRoot(flat, options.subdir, (...refusal) => tree.refuse(...refusal));
+  const job: PackJob = { directory, file: PACKAGE_FILE, members: sortedByBytes(entries).map(memberOf) };
+  const outcome = await runJob(job, tree.host, signal);
+  if ('reason' in outcome) throw new StorageFailed('making a module package', outcome);
+  return { file: PACKAGE_FILE, sha256: parseSha256(outcome.sha256), size: outcome.size, subdir, danglingLinks };
+}
+
+function sortedByBytes(entries: readonly FlatEntry[]): readonly FlatEntry[] {
+  return entries
+    .map((entry) => ({ entry, key: Buffer.from(entry.path) }))
+    .sort((a, b) => Buffer.compare(a.key, b.key))
+    .map(({ entry }) => entry);
+}
+
+function memberOf(entry: FlatEntry): PackMember {
+  return entry.kind === 'file' ? entry : { ...entry, size: 0, executable: true, content: '' };
+}
+
+async function runJob(job: PackJob, host: string, signal: AbortSignal): Promise<PackOutcome> {
+  const worker = startWorker(job);
+  let giveUp = () => {};
+  try {
+    return await new Promise<PackOutcome>((resolve, reject) => {
+      giveUp = () => reject(outOfTime(host, signal.reason));
+      signal.addEventListener('abort', giveUp, { once: true });
+      worker.on('message', resolve);
+      worker.on('error', (error) => reject(new StorageFailed('making a module package', error)));
+      worker.on('exit', () => reject(new StorageFailed('making a module package', new Error('its thread ended'))));
+    });
+  } finally {
+    signal.removeEventListener('abort', giveUp);
+    // Afterwards nothing of it writes any more, and the directory can be removed.
+    await worker.terminate();
+  }
+}
+
+function outOfTime(host: string, cause: unknown): UpstreamUnreachable {
+  return new UpstreamUnreachable(host, 'timeout', 'has a package that was not made in time', {
+    cause,
+    hint: 'If it is meant to be that large, raise modules.limits.time.',
+  });
+}
+
+function startWorker(job: PackJob): Worker {
+  const options = { workerData: job, resourceLimits: { maxOldGenerationSizeMb: WORKER_HEAP_MIB } };
+  if (!import.meta.url.endsWith('.ts')) return new Worker(new URL('./pack-worker.js', import.meta.url), options);
+  // Run from the sources (tests, development), the thread has to learn to read TypeScript first.
+  const tsxPackage = pathToFileURL(createRequire(import.meta.url).resolve('tsx/package.json'));
+  const tsx = new URL('./dist/esm/api/index.mjs', tsxPackage).href;
+  const program = new URL('./pack-worker.ts', import.meta.url).href;
+  const bootstrap = `import { register } from '${tsx}'; register(); await import('${program}');`;
+  return new Worker(new URL(`data:text/javascript,${encodeURIComponent(bootstrap)}`), { ...options, execArgv: [] });
+}
