@@ -1,6 +1,6 @@
 import { buffer } from 'node:stream/consumers';
-import { gzipSync } from 'node:zlib';
-import { Header } from 'tar';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { Header, Parser } from 'tar';
 import { ZipFile } from 'yazl';
 
 /** What lies in a module's archive: text, or more than that. */
@@ -112,4 +112,30 @@ function tarFile(
 function commitRecord(): Buffer {
   const record = ` comment=${'c0ffee'.padEnd(40, '0')}\n`;
   return Buffer.from(`${record.length + 2}${record}`);
+}
+
+/** One entry of a tar as it was read. */
+export interface ReadEntry {
+  /** `File`, `Directory`, `SymbolicLink` …, as the tar names it. */
+  readonly type: string;
+  readonly mode: number;
+  readonly content: string;
+}
+
+/** The entries of a gzipped tar, in its order. @throws if it is damaged or cut */
+export async function readTarGz(bytes: Buffer): Promise<ReadonlyMap<string, ReadEntry>> {
+  const entries = new Map<string, ReadEntry>();
+  const parser = new Parser({ strict: true });
+  const finished = new Promise<void>((resolve, reject) => parser.once('end', resolve).once('error', reject));
+  parser.on('entry', (entry) => {
+    const chunks: Buffer[] = [];
+    entry.on('data', (chunk: Buffer) => chunks.push(chunk));
+    entry.on('end', () => {
+      const content = Buffer.concat(chunks).toString();
+      entries.set(entry.path, { type: entry.type, mode: entry.mode ?? 0, content });
+    });
+  });
+  parser.end(gunzipSync(bytes));
+  await finished;
+  return entries;
 }
