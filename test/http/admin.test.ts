@@ -7,11 +7,14 @@ import { Inventory } from '../../src/mirror/inventory.ts';
 import type { ModulePurge } from '../../src/mirror/module-purge.ts';
 import { Purge } from '../../src/mirror/purge.ts';
 import { DirectoryArchiveStore } from '../../src/store/directory-archive-store.ts';
+import { DirectoryModuleStore } from '../../src/store/directory-module-store.ts';
 import { PackageHasher } from '../../src/store/package-hash.ts';
 import { sha256Hex } from '../contract/archive-store.ts';
+import { putPackage, releaseOf } from '../contract/module-store.ts';
 import { type Scene, type SceneOptions, startScene } from '../mirror/scene.ts';
 import { afterTest } from '../support/after-test.ts';
 import { larderSetup } from '../support/larder-setup.ts';
+import { recordingLogger } from '../support/recording-logger.ts';
 import { archive, start, WIDGET } from './harness.ts';
 
 const OPS = 'token-of-the-operators';
@@ -167,6 +170,73 @@ describe('the inventory', () => {
     expect(broken.statusLine).toContain('200');
     // The last chunk, which would say that all is well, is missing.
     expect(broken.body.toString().endsWith('0\r\n\r\n')).toBe(false);
+  });
+});
+
+describe('modules', () => {
+  const address = 'registry.example.com/acme/net/aws';
+  const content = Buffer.from('the package');
+  const sha256 = sha256Hex(content);
+
+  async function beginWithModules() {
+    const scene = await begin({}, { providers: [] });
+    const { dataDirectory: directory } = scene.larder.setup;
+    const store = await DirectoryModuleStore.open({ directory, logger: recordingLogger() });
+    for (const version of ['1.0.0', '2.0.0'])
+      await putPackage(store, releaseOf(version, address), content, { subdir: 'x' });
+    return { ...scene, store };
+  }
+
+  it('are in the inventory, in a list of their own', async () => {
+    const { inventory } = await beginWithModules();
+    const all = await inventory();
+    expect(all.status, all.text()).toBe(200);
+    const { archives, modules, drift } = all.json();
+    expect({ archives, drift }).toEqual({ archives: [], drift: [] });
+    expect(modules).toEqual(
+      ['2.0.0', '1.0.0'].map((version) => ({
+        address,
+        version,
+        size: content.length,
+        sha256,
+        subdir: 'x',
+        source: 'git::x',
+        storedAt: expect.stringMatching(/^20.*Z$/),
+      })),
+    );
+    const count = async (query: string) => (await inventory(query)).json().modules.length;
+    expect(await count(`?address=${address}&version=1.0.0`)).toBe(1);
+    expect(await count('?address=*/acme/*/aws')).toBe(2);
+    expect(await count('?address=*/*/*')).toBe(0);
+    expect(await count('?address=*/*/*/google')).toBe(0);
+  });
+
+  it('are purged by addresses of four parts, which is written down', async () => {
+    const { purge, inventory, store, audit } = await beginWithModules();
+    const removed = { address, version: '1.0.0', package: { size: content.length, sha256 }, record: true, settled: [] };
+    expect((await purge({ address, version: '1.0.0', dryRun: true })).json()).toEqual({
+      dryRun: true,
+      purged: [removed],
+    });
+    expect((await purge({ address: '*/*/*' })).json()).toEqual({ dryRun: false, purged: [] });
+    expect((await purge({ address, version: '1.0.0' })).json()).toEqual({ dryRun: false, purged: [removed] });
+    expect((await inventory()).json().modules).toMatchObject([{ version: '2.0.0' }]);
+    expect(await store.recall(releaseOf('1.0.0', address))).toBeUndefined();
+    await store.discard(releaseOf('2.0.0', address));
+    const { purged } = (await purge({ address: '*/*/*/*' })).json();
+    expect(purged).toEqual([{ address, version: '2.0.0', record: true, settled: [] }]);
+    const acts = (await audit()).filter(({ event }) => event === 'purged');
+    expect(acts).toMatchObject([{ client: 'ops', ...removed }, { version: '2.0.0' }]);
+  });
+
+  it('have no platforms, and are nothing to a token for other addresses', async () => {
+    const { purge, inventory } = await beginWithModules();
+    const answer = await purge({ address, platform: 'linux_amd64' });
+    expect(answer.status).toBe(400);
+    expect(answer.json().errors[0]).toBe('platform: modules have no platforms');
+    expect((await purge({ address: '*/*/*/*' }, { token: NARROW })).json()).toMatchObject({ purged: [] });
+    expect((await inventory('', NARROW)).json()).toEqual({ archives: [], modules: [], drift: [] });
+    expect((await inventory()).json().modules).toHaveLength(2);
   });
 });
 
