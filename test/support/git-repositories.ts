@@ -94,6 +94,11 @@ export class TestRepository {
     return git(args, this.directory);
   }
 
+  /** Likewise, with something to read for it. */
+  gitWith(input: string, ...args: readonly string[]): Promise<string> {
+    return git(args, this.directory, [input]);
+  }
+
   #exists(ref: string): Promise<boolean> {
     return git(['rev-parse', '--quiet', '--verify', ref], this.directory).then(
       () => true,
