@@ -47,7 +47,8 @@ export function moduleRegistry(deps: ReadAccessDeps & { readonly modules: Module
     if (located.kind === 'elsewhere') return located.location;
     const links = access.linksFor(client, located.isPrivate);
     const path = links ? `${TO_ROOT}${links.pathFor(release)}` : `./${encodeURI(release.filename)}`;
-    const subdir = located.subdir === '' ? '' : `//${encodeURI(located.subdir)}`;
+    // As it is: the clients decode nothing there.
+    const subdir = located.subdir === '' ? '' : `//${located.subdir}`;
     // It turns a package that was torn or swapped on its way into an error.
     const checksum = located.sha256 === undefined ? '' : `?checksum=sha256:${located.sha256}`;
     return path + subdir + checksum;
@@ -60,7 +61,7 @@ export function moduleRegistry(deps: ReadAccessDeps & { readonly modules: Module
     const located = await modules.locate(release, client);
     notesOf(res).outcome = located.kind === 'elsewhere' ? 'elsewhere' : located.sha256 ? 'stored' : 'arriving';
     res.writeHead(204, {
-      'X-Terraform-Get': locationFor(client, release, located),
+      'X-Terraform-Get': headerText(locationFor(client, release, located)),
       'Cache-Control': notesOf(res).isPersonal ? 'private, no-cache' : 'no-cache',
     });
     res.end();
@@ -98,6 +99,11 @@ export function sendPackage(
     describe: () => modules.describePackage(release, client),
     open: () => modules.openPackage(release, client),
   });
+}
+
+/** The clients read headers as UTF-8; Node writes one byte for each character. */
+function headerText(text: string): string {
+  return Buffer.from(text).toString('latin1');
 }
 
 function versionsDocument(versions: ModuleList['versions']): unknown {
