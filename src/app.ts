@@ -20,6 +20,7 @@ import { Inventory } from './mirror/inventory.ts';
 import { metadataKinds, privateMetadataKinds } from './mirror/metadata-kinds.ts';
 import { forgetModuleRelease, ModulePurge } from './mirror/module-purge.ts';
 import { PackageHashes } from './mirror/package-hashes.ts';
+import { Passthrough } from './mirror/passthrough.ts';
 import { Policy } from './mirror/policy.ts';
 import { ProviderMetadata } from './mirror/provider-metadata.ts';
 import { ProviderMirror } from './mirror/provider-mirror.ts';
@@ -35,6 +36,7 @@ import { PackageHasher } from './store/package-hash.ts';
 import { openRedisMetadata } from './store/redis-keyv.ts';
 import { HttpClient } from './upstream/http-client.ts';
 import { ProviderRegistry } from './upstream/provider-registry.ts';
+import { Relay } from './upstream/relay.ts';
 import { ServiceDiscovery } from './upstream/service-discovery.ts';
 import { loadUpstreamRules } from './upstreams.ts';
 
@@ -99,6 +101,13 @@ async function assemble(
     isSealed,
   });
   opened.add('connections', () => http.close());
+  const relay = new Relay({
+    proxy: config.proxy,
+    extraCa: config.extraCa,
+    limits: { headersMs: metadataDeadline },
+    onFailure: (host, error) => metrics.upstreamFailed(host, failureReason(error)),
+    isSealed,
+  });
 
   // What rests.
   const hasher = new PackageHasher();
@@ -193,6 +202,7 @@ async function assemble(
     mirror,
     releases,
     modules: modules.mirror,
+    passthrough: new Passthrough({ policy, upstreams, relay }),
     authenticator,
     links,
     isForwarded: (hostname) => policy.forwards(hostname),

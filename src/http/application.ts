@@ -14,14 +14,18 @@ import { type MetricsSource, metricsPage } from './metrics-page.ts';
 import { type ModuleRegistrySource, moduleRegistry } from './module-registry.ts';
 import { type NetworkMirrorSource, networkMirror } from './network-mirror.ts';
 import { notFound } from './not-found.ts';
+import { type PassthroughSource, passthrough } from './passthrough.ts';
 import { type ProviderRegistrySource, providerRegistry } from './provider-registry.ts';
 import { refuseUnsafeTargets } from './request-guards.ts';
 import type { RequestMetrics } from './request-metrics.ts';
+import { ownDiscovery, registryDiscovery } from './service-discovery.ts';
 
 export interface HttpApplicationDeps {
   readonly mirror: NetworkMirrorSource;
   readonly releases: ProviderRegistrySource['releases'];
   readonly modules: ModuleRegistrySource;
+  /** Without it, only what is mirrored is to be had of registries. */
+  readonly passthrough?: PassthroughSource | undefined;
   readonly authenticator: Authenticator;
   /** Where clients need a token: archives are linked to without. */
   readonly links?: Links | undefined;
@@ -33,8 +37,10 @@ export interface HttpApplicationDeps {
   readonly health: Health;
   readonly metrics?: (MetricsSource & { readonly requests: RequestMetrics }) | undefined;
   readonly logger: Logger;
-  /** The registries mirrored here, for the landing page. */
+  /** The registries mirrored here. */
   readonly upstreams: readonly Hostname[];
+  /** The one that addresses with Larder's own name mean. */
+  readonly defaultUpstream?: Hostname | undefined;
   /** Only for text shown to people. */
   readonly publicUrl?: string | undefined;
   /** PEM of the certificate authority that Larder made for itself. */
@@ -65,10 +71,13 @@ export function createHttpApplication(deps: HttpApplicationDeps): express.Expres
   application.use(accessLog(deps));
   application.use(refuseUnsafeTargets);
   application.use('/providers', networkMirror(deps));
+  application.use('/registry', registryDiscovery(deps));
   application.use('/registry', moduleRegistry(deps));
   application.use('/registry', providerRegistry(deps));
+  if (deps.passthrough) application.use('/registry', passthrough({ ...deps, passthrough: deps.passthrough }));
   if (deps.links) application.use('/get', linkDoor({ ...deps, links: deps.links }));
   if (deps.admin) application.use('/admin', adminRoutes({ ...deps, ...deps.admin }));
+  if (deps.defaultUpstream) application.use(ownDiscovery({ ...deps, defaultUpstream: deps.defaultUpstream }));
   application.use(healthRoutes(deps));
   if (deps.metrics) application.use(metricsPage({ ...deps, metrics: deps.metrics }));
   application.use(landingPage(deps));

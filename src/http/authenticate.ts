@@ -31,6 +31,7 @@ export class Client {
   /** Links are made out to it: `token:NAME`, or `anonymous`. */
   readonly subject: string;
   readonly #mayRead: (address: MirroredAddress) => boolean;
+  readonly #isConfined: boolean;
   readonly #addresses: readonly ProviderPattern[] | undefined;
   readonly #bearer: string | undefined;
 
@@ -38,6 +39,8 @@ export class Client {
     token?: KnownToken | undefined;
     roles: readonly Role[];
     mayRead: (address: MirroredAddress) => boolean;
+    /** Whether there is something that it may not read. */
+    isConfined?: boolean;
     bearer?: string | undefined;
   }) {
     this.name = options.token?.name ?? 'anonymous';
@@ -45,12 +48,18 @@ export class Client {
     this.isAnonymous = options.token === undefined;
     this.subject = options.token ? `token:${options.token.name}` : 'anonymous';
     this.#mayRead = options.mayRead;
+    this.#isConfined = options.isConfined === true;
     this.#addresses = options.token?.addresses;
     this.#bearer = options.bearer;
   }
 
   mayRead(address: MirroredAddress): boolean {
     return this.roles.includes('read') && this.#mayRead(address);
+  }
+
+  /** Whether there is nothing that it may not read. */
+  get mayReadAll(): boolean {
+    return this.roles.includes('read') && !this.#isConfined;
   }
 
   /** Unlike reading, this is never open to everybody: the addresses of a token always hold. */
@@ -169,7 +178,7 @@ export class Authenticator {
       return new Client({ token, roles: [...new Set([...token.roles, ...this.#anonymousRoles])], mayRead: () => true });
     const { addresses } = token;
     const mayRead = (address: MirroredAddress) => addresses?.some((pattern) => pattern.matches(address)) ?? true;
-    return new Client({ token, roles: token.roles, mayRead });
+    return new Client({ token, roles: token.roles, mayRead, isConfined: addresses !== undefined });
   }
 
   #hint(): string {
@@ -186,6 +195,14 @@ export class Authenticator {
 export function demandRead(client: Client, address: MirroredAddress): void {
   if (client.mayRead(address)) return;
   throw new Forbidden(`the token named ${client.name} is not for ${address}`, {
+    hint: 'the operator decides with the addresses of access.tokens',
+  });
+}
+
+/** @throws Forbidden when the client may have some addresses only */
+export function demandReadAll(client: Client): void {
+  if (client.mayReadAll) return;
+  throw new Forbidden(`the token named ${client.name} is for some addresses only, and this is about none of them`, {
     hint: 'the operator decides with the addresses of access.tokens',
   });
 }

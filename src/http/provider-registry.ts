@@ -42,7 +42,11 @@ export function providerRegistry(
   const access = new ReadAccess({ ...deps, hint: tokenHint });
   const router = Router({ caseSensitive: true, strict: true });
   const catalogues = new RenderedBodies(versionsDocument);
-  router.use(allowOnly('GET', 'HEAD'), access.authenticate);
+  const get = <P>(path: string, answer: RequestHandler<P>) =>
+    router
+      .route(path)
+      .all(allowOnly('GET', 'HEAD'), access.authenticate)
+      .get(answer as RequestHandler);
 
   const answerVersions: RequestHandler<ProviderParams> = async (req, res) => {
     const provider = parseProvider(req.params);
@@ -86,15 +90,15 @@ export function providerRegistry(
     });
   };
 
-  router.get(`${PROVIDER}/versions`, answerVersions);
-  router.get(`${PROVIDER}/:version/download/:os/:arch`, answerPackage);
-  router.get(`${PROVIDER}/:version/SHA256SUMS`, answerReleaseFile('SHA256SUMS'));
-  router.get(`${PROVIDER}/:version/SHA256SUMS.sig`, answerReleaseFile('SHA256SUMS.sig'));
-  router.get(`${PROVIDER}/:version/:filename`, answerArchive);
-  router.use((req) => {
-    throw new RequestError(404, 'NOT_FOUND', 'nothing is served under this path', {
-      hint: hintFor(req, publicAddress(req, deps.publicUrl)),
-    });
+  get(`${PROVIDER}/versions`, answerVersions);
+  get(`${PROVIDER}/:version/download/:os/:arch`, answerPackage);
+  get(`${PROVIDER}/:version/SHA256SUMS`, answerReleaseFile('SHA256SUMS'));
+  get(`${PROVIDER}/:version/SHA256SUMS.sig`, answerReleaseFile('SHA256SUMS.sig'));
+  get(`${PROVIDER}/:version/:filename`, answerArchive);
+  router.use(access.authenticate, (req, _res, next) => {
+    const hint = hintFor(req, publicAddress(req, deps.publicUrl));
+    if (hint === undefined) return next();
+    throw new RequestError(404, 'NOT_FOUND', 'nothing is served under this path', { hint });
   });
   return router;
 }
@@ -139,12 +143,9 @@ function packageDocument({ archive, listedAs, sha256, statement }: PackageDescri
 /** Without the slash at the end of a service's URL, the clients drop its last part. */
 const SHIFTED = /^\/([^/]+)\/v1\/([^/]+\/[^/]+\/(?:versions|[^/]+\/download\/[^/]+\/[^/]+))$/;
 
-function hintFor({ path }: Request, origin = ''): string {
-  const [, host = 'HOST'] = /^\/([^/]+)/.exec(path) ?? [];
-  const base = `${origin}/registry/${host}/v1/providers/`;
-  if (SHIFTED.test(path)) return `the URL of the service must end in a slash: "providers.v1" = "${base}"`;
-  if (/^\/[^/]+\/v1\/modules(?:\/|$)/.test(path)) {
-    return 'modules are not mirrored: name the address of the registry itself as its "modules.v1"';
-  }
-  return `providers are below ${base} at NAMESPACE/TYPE/versions and NAMESPACE/TYPE/VERSION/download/OS/ARCH`;
+/** For paths that can only be a mistake. Those of modules look alike and are longer by one part. */
+function hintFor({ path }: Request, origin = ''): string | undefined {
+  const [, host] = SHIFTED.exec(path) ?? [];
+  if (host === undefined) return undefined;
+  return `the URL of the service must end in a slash: "providers.v1" = "${origin}/registry/${host}/v1/providers/"`;
 }

@@ -1,6 +1,6 @@
 import type { Request, RequestHandler, Response } from 'express';
 import { Hostname } from '../address/hostname.ts';
-import { type Authenticator, type Client, demandRead } from './authenticate.ts';
+import { type Authenticator, type Client, demandRead, demandReadAll } from './authenticate.ts';
 import type { LinkedFile, Links } from './links.ts';
 import { type Asked, addressOf, notesOf } from './respond.ts';
 
@@ -57,6 +57,18 @@ export class ReadAccess {
     const address = addressOf(asked);
     if (client.bearer === undefined || !this.#isForwarded(address.hostname)) demandRead(client, address);
     else notes.isPersonal = true;
+    return client;
+  }
+
+  /**
+   * The same for what is about no address in particular: lists, search.
+   * @throws Forbidden when the client may have some addresses only
+   */
+  admitWhole(res: Response, hostname: Hostname): Client {
+    const notes = notesOf(res);
+    const client = notes.client as Client;
+    if (client.bearer !== undefined && this.#isForwarded(hostname)) notes.isPersonal = true;
+    else demandReadAll(client);
     return client;
   }
 

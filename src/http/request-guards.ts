@@ -42,6 +42,39 @@ export function allowOnly(...methods: readonly string[]): RequestHandler {
   };
 }
 
+/** As often as anybody on the way may take percent-encoding off. */
+const MAX_DECODINGS = 4;
+
+/**
+ * Refuses a path that some server might read as another one, for paths that are passed on as they are: what looks like
+ * dots or separators after decoding more than once, or to those who take `;` for the end of a segment.
+ */
+export function refuseAmbiguousPath(path: string): void {
+  for (const segment of path.split('/')) {
+    let text = segment;
+    for (let round = 0; ; round++) {
+      const name = text.split(';', 1)[0];
+      if (
+        name === '.' ||
+        name === '..' ||
+        /[/\\\p{Cc}]/u.test(text) ||
+        /^https?:$/i.test(text) ||
+        round > MAX_DECODINGS
+      ) {
+        throw new RequestError(400, 'INVALID_PATH', 'the path can be read in more than one way');
+      }
+      const decoded = onceDecoded(text);
+      if (decoded === text) break;
+      text = decoded;
+    }
+  }
+}
+
+/** Byte by byte: what is no percent-encoding stands for itself, whatever stands beside it. */
+function onceDecoded(text: string): string {
+  return text.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+
 function checkSegments(path: string): void {
   const invalid = (why: string) => new RequestError(400, 'INVALID_PATH', `the path ${why}`);
   if (!/^[\x21-\x7e]*$/.test(path)) throw invalid('holds characters that must be percent-encoded');

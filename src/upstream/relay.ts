@@ -69,7 +69,8 @@ export class Relay {
     }
     assertAllowed(url, upstream);
     const agent = this.#agents.for(upstream, url);
-    const headersMs = Math.max(MIN_HEADERS_MS, startedAt + this.#limits.headersMs - performance.now());
+    const leftMs = startedAt + this.#limits.headersMs - performance.now();
+    const headersMs = Math.max(MIN_HEADERS_MS, Math.ceil(leftMs));
     const token = authenticate ? await tokenInTime(upstream, AbortSignal.timeout(headersMs)) : undefined;
     if (token && url.protocol !== 'https:') {
       throw new UpstreamInvalid(url.host, 'is to be asked over http, where a token would travel in the clear', {

@@ -58,7 +58,7 @@ describe('/metrics', () => {
       'door="providers",outcome="ok"': 1,
       'door="providers",outcome="not_found"': 1,
       'door="health",outcome="ok"': 1,
-      'door="registry",outcome="not_found"': 1,
+      'door="registry",outcome="host_not_allowed"': 1,
       'door="get",outcome="not_found"': 1,
       'door="page",outcome="ok"': 1,
       'door="other",outcome="not_found"': 1,
