@@ -1,6 +1,9 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { silentLogger } from '../../src/logger.ts';
+import { DirectoryModuleStore } from '../../src/store/directory-module-store.ts';
+import { putPackage, releaseOf } from '../contract/module-store.ts';
 import { startScene, stoppedClock, WIDGET } from '../mirror/scene.ts';
 import { runLarder } from '../support/command.ts';
 
@@ -68,6 +71,32 @@ describe('larder ls', () => {
     expect(missing).toMatchObject({ code: 1, stdout: '' });
     expect(missing.stderr).toMatch(/^larder: there is nothing of Larder in .*\n.*--config/);
     await expect(stat(none)).rejects.toThrow('ENOENT');
+  });
+
+  it('lists module packages beside the archives, and each alone by its number of parts', PROCESSES, async () => {
+    const { setup, there, address } = await begin();
+    const module = `registry.example.com/acme/net/aws`;
+    const store = await DirectoryModuleStore.open({ directory: setup.dataDirectory, logger: silentLogger });
+    for (const version of ['1.0.0', '1.1.0']) await putPackage(store, releaseOf(version, module), Buffer.alloc(2048));
+    const [shown, told, one, providers] = await Promise.all([
+      runLarder(['ls', ...there, '--token', TOKEN]),
+      runLarder(['ls', '--json', '--config', setup.configFile]),
+      runLarder(['ls', '*/acme/*/aws', '--version', '1.0.0', '--json', ...there, '--token', TOKEN]),
+      runLarder(['ls', '*/*/*', '--json', '--config', setup.configFile]),
+    ]);
+    expect(shown.stderr).toBe('');
+    expect(shown.stdout).toMatch(
+      /^ADDRESS .*\n[\s\S]*^1 archive, .*\n\n^MODULE +VERSION +SIZE +STORED \(UTC\) +MADE OF$/m,
+    );
+    expect(shown.stdout).toMatch(/^registry\.example\.com\/acme\/net\/aws +1\.1\.0 +2\.0 KiB .* git::x$/m);
+    expect(shown.stdout).toMatch(/^2 module packages, 4\.0 KiB$/m);
+    expect(told.lines()).toMatchObject([
+      { kind: 'archive', address },
+      { kind: 'module', address: module, version: '1.1.0', size: 2048, source: 'git::x' },
+      { kind: 'module', address: module, version: '1.0.0' },
+    ]);
+    expect(one.lines()).toMatchObject([{ kind: 'module', address: module, version: '1.0.0' }]);
+    expect(providers.lines()).toMatchObject([{ kind: 'archive', address }]);
   });
 
   it('says in two lines what is in the way', PROCESSES, async () => {

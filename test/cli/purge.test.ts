@@ -1,6 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { silentLogger } from '../../src/logger.ts';
+import { DirectoryModuleStore } from '../../src/store/directory-module-store.ts';
+import { putPackage, releaseOf } from '../contract/module-store.ts';
 import { type SceneOptions, startScene, stoppedClock, WIDGET } from '../mirror/scene.ts';
 import { runLarder } from '../support/command.ts';
 
@@ -80,5 +83,42 @@ describe('larder purge', () => {
 
     const scene = await startScene({ setup, registry, providers: [] });
     for (const platform of PLATFORMS) expect((await scene.archive('1.0.0', platform)).text()).toBe('other bytes');
+  });
+
+  it('removes module packages and what is remembered of them, by addresses of four parts', PROCESSES, async () => {
+    const { setup, there } = await begin();
+    const module = 'registry.example.com/acme/net/aws';
+    const store = await DirectoryModuleStore.open({ directory: setup.dataDirectory, logger: silentLogger });
+    const releases = ['1.0.0', '1.1.0', '2.0.0'].map((version) => releaseOf(version, module));
+    for (const release of releases) await putPackage(store, release, Buffer.alloc(2048));
+    await store.discard(releaseOf('1.1.0', module));
+
+    const [shown, platform] = await Promise.all([
+      runLarder(['purge', 'Registry.Example.com/Acme/Net/aws', ...there]),
+      runLarder(['purge', module, '--platform', 'linux_amd64', '--yes', ...there]),
+    ]);
+    expect(shown).toMatchObject({ code: 1, stderr: expect.stringContaining('--yes') });
+    expect(shown.stdout).toBe(
+      [
+        `${module} 2.0.0: package (2.0 KiB), what is remembered of it`,
+        `${module} 1.1.0: what is remembered of it`,
+        `${module} 1.0.0: package (2.0 KiB), what is remembered of it`,
+        'would be removed: 2 module packages of 3 versions, 4.0 KiB',
+        '',
+      ].join('\n'),
+    );
+    expect(platform).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining('modules have no platforms'),
+    });
+    expect(await store.list(releases[0]?.module as never)).toHaveLength(2);
+
+    const over = await runLarder(['purge', module, '1.1.0', '--yes', '--json', ...there]);
+    expect(over.lines()).toEqual([{ state: 'removed', address: module, version: '1.1.0', record: true, settled: [] }]);
+    const here = await runLarder(['purge', '*/*/*/aws', '--yes', '--config', setup.configFile]);
+    expect(here.code, here.stderr).toBe(0);
+    expect(here.stdout).toMatch(/^removed: 2 module packages of 2 versions, 4\.0 KiB$/m);
+    for (const release of releases) expect(await store.recall(release)).toBeUndefined();
   });
 });

@@ -1,6 +1,11 @@
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { ModuleRelease } from '../../src/address/module.ts';
+import { silentLogger } from '../../src/logger.ts';
+import { DirectoryModuleStore } from '../../src/store/directory-module-store.ts';
+import { paths } from '../../src/store/keys.ts';
+import { putPackage, releaseOf } from '../contract/module-store.ts';
 import { archiveName, startScene } from '../mirror/scene.ts';
 import { runLarder } from '../support/command.ts';
 
@@ -35,6 +40,26 @@ describe('larder verify', () => {
     const fetched = registry.releases.requests.count('GET', /\.zip/);
     expect((await archive()).body.equals(body)).toBe(true);
     expect(registry.releases.requests.count('GET', /\.zip/)).toBe(fetched + 1);
+  });
+
+  it('reads module packages, too, and keeps what is remembered of the damaged ones', PROCESSES, async () => {
+    const { larder } = await startScene({ providers: [] });
+    const { configFile, dataDirectory: directory } = larder.setup;
+    const store = await DirectoryModuleStore.open({ directory, logger: silentLogger });
+    const [sound, damaged] = ['1.0.0', '2.0.0'].map((version) => releaseOf(version)) as [ModuleRelease, ModuleRelease];
+    for (const release of [sound, damaged]) await putPackage(store, release, Buffer.alloc(2048));
+    await flipByte(join(directory, paths.modulePackage(damaged)));
+
+    const { code, lines } = await runLarder(['verify', '--config', configFile, '--json']);
+    expect(code).toBe(1);
+    expect(lines()).toEqual([
+      { package: 'registry.example.com/acme/net/aws 1.0.0', state: 'intact' },
+      { package: 'registry.example.com/acme/net/aws 2.0.0', state: 'discarded' },
+    ]);
+    expect(await store.find(damaged)).toBeUndefined();
+    expect(await store.recall(damaged)).toMatchObject({ size: 2048 });
+    const again = await runLarder(['verify', '--config', configFile]);
+    expect(again).toMatchObject({ code: 0, stdout: '1 intact, 0 damaged and discarded\n' });
   });
 
   it('says so when there is nothing of Larder where it looks', PROCESSES, async () => {
