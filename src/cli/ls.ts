@@ -90,7 +90,9 @@ function print({ archives, modules, drift }: Listed): void {
   );
   for (const { address, version, platform, first, published } of drift) {
     const name = [address, version, ...(platform === undefined ? [] : [platform])].join(' ');
-    console.log(`  ${name}: was ${first}, is ${published}`);
+    // Of a module that is in another directory of the very same package now.
+    const change = first === published ? 'another directory of the package' : `was ${first}, is ${published}`;
+    console.log(`  ${name}: ${change}`);
   }
   console.log('To accept what it publishes now: larder purge ADDRESS VERSION');
 }

@@ -109,6 +109,7 @@ describe('/metrics', () => {
     });
     expect(await metrics('larder_drift')).toEqual({ '': 0 });
     expect(await metrics('larder_downloads_in_progress')).toEqual({ '': 0 });
+    expect(await metrics('larder_packages_in_progress')).toEqual({ '': 0 });
   });
 
   it('takes a token, with whatever role, where clients need one', async () => {
