@@ -1,4 +1,5 @@
 import { UpstreamInvalid } from '../../errors.ts';
+import { accessHint } from './git-host-access.ts';
 import { type GitRefs, GitRefsReader } from './git-refs.ts';
 
 const FLUSH = 0;
@@ -11,7 +12,10 @@ const SERVICE = '# service=git-upload-pack';
  * @throws UpstreamInvalid when it is something else: a web page, or a repository served as plain files
  */
 export function parseAdvertisement(bytes: Buffer, host: string): GitRefs {
-  const nonsense = (what: string) => new UpstreamInvalid(host, `answered ${what} where a git repository was asked for`);
+  const nonsense = (what: string) =>
+    new UpstreamInvalid(host, `answered ${what} where a git repository was asked for`, {
+      hint: `Some hosts answer so to whoever shows no credentials. ${accessHint(host, 'token')}`,
+    });
   const lines = packetLines(bytes);
   const first = lines.next();
   if (first.done || first.value.trimEnd() !== SERVICE) {

@@ -92,7 +92,12 @@ export function noRepository({ host, url }: GitRepository): NotFound {
 }
 
 /** Hosts answer so to everybody who has no right to know whether the repository exists. */
-export function accessRefused({ host, url }: GitRepository): UpstreamRefused {
+export function accessRefused({ host, url }: GitRepository, refuser = host): UpstreamRefused {
+  if (refuser !== host) {
+    return new UpstreamRefused(host, `sends on to ${refuser} for ${url.pathname}, which refused access`, {
+      hint: `Credentials are not taken along to another host: the registry has to name ${refuser} itself.`,
+    });
+  }
   return new UpstreamRefused(host, `refused access to ${url.pathname}, or has no such repository`, {
     hint: accessHint(host, 'token'),
   });

@@ -59,7 +59,7 @@ export async function askOverHttps(
     })
     .catch((error: unknown) => {
       if (error instanceof NotFound) throw noRepository(repository);
-      if (error instanceof UpstreamRefused) throw accessRefused(repository);
+      if (error instanceof UpstreamRefused) throw accessRefused(repository, error.host);
       throw error;
     });
   const refs = parseAdvertisement(answer.body, answer.url.host);

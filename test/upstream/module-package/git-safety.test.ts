@@ -9,7 +9,7 @@ import { gitProblem, gitVersion } from '../../../src/upstream/module-package/git
 import { GitHost } from '../../support/git-host.ts';
 import { describeWith } from '../../support/requirements.ts';
 import { connectProxy, failureOf, serve } from '../scripted-server.ts';
-import { gitScene, processesWith } from './git-scene.ts';
+import { expectNoProcessWith, gitScene, processesWith } from './git-scene.ts';
 
 afterEach(() => void vi.unstubAllEnvs());
 
@@ -56,7 +56,7 @@ describeWith(['git'], 'fetching from git is bounded', () => {
       code: 'UPSTREAM_UNREACHABLE',
       reason: 'timeout',
     });
-    expect(await processesWith(host.hostname)).toEqual([]);
+    await expectNoProcessWith(host.hostname);
     expect(await leftovers()).toEqual([]);
   });
 
@@ -70,7 +70,7 @@ describeWith(['git'], 'fetching from git is bounded', () => {
     expect((await processesWith(host.hostname)).length).toBeGreaterThan(0);
     interest.abort();
     expect(await fetched).toMatchObject({ code: 'UPSTREAM_UNREACHABLE', reason: 'timeout' });
-    expect(await processesWith(host.hostname)).toEqual([]);
+    await expectNoProcessWith(host.hostname);
     expect(await leftovers()).toEqual([]);
   });
 

@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { onTestFinished } from 'vitest';
+import { expect, onTestFinished, vi } from 'vitest';
 import { UpstreamInvalid } from '../../../src/errors.ts';
 import { silentLogger } from '../../../src/logger.ts';
 import { FileTree } from '../../../src/upstream/module-package/file-tree.ts';
@@ -78,4 +78,9 @@ export function repositoryAt(text: string): GitRepository {
 export async function processesWith(text: string): Promise<string[]> {
   const { stdout } = await promisify(execFile)('ps', ['-eo', 'args']);
   return stdout.split('\n').filter((line) => line.includes(text) && !line.startsWith('ps '));
+}
+
+/** What was killed may take a moment until it is gone, on a busy machine. */
+export function expectNoProcessWith(text: string): Promise<void> {
+  return vi.waitFor(async () => expect(await processesWith(text)).toEqual([]), { timeout: 5_000 });
 }

@@ -220,6 +220,18 @@ describeWith(['git'], 'credentials of a git host', () => {
     expect(other.requests.withCredentials()).toEqual([]);
   });
 
+  test('are missing at a host that the first one sends on to, and that is said', async () => {
+    const other = await GitHost.start({ token: 's3cret' });
+    const host = await GitHost.start();
+    host.on(/./, (request, response) => response.writeHead(302, { location: `${other.url}${request.url}` }).end());
+    const { fetch } = await gitScene(withToken(other.hostname, 's3cret'));
+    expect(await failureOf(fetch(`${host.url}/vpc`))).toMatchObject({
+      code: 'UPSTREAM_REFUSED',
+      message: `${host.hostname} sends on to ${other.hostname} for /vpc, which refused access`,
+      hint: expect.stringContaining('not taken along'),
+    });
+  });
+
   test('are never among the arguments of a program', async () => {
     const host = await privateHost();
     let seen: Promise<string[]> | undefined;

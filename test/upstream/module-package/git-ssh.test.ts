@@ -3,7 +3,7 @@ import { sshAccess } from '../../../src/upstream/module-package/git-ssh.ts';
 import { describeWith } from '../../support/requirements.ts';
 import { SshHost } from '../../support/ssh-host.ts';
 import { failureOf, patience, upstreamAt } from '../scripted-server.ts';
-import { gitScene, processesWith, repositoryAt } from './git-scene.ts';
+import { expectNoProcessWith, gitScene, repositoryAt } from './git-scene.ts';
 
 describeWith(['git', 'sshd'], 'R65: a repository over ssh', () => {
   async function sshScene() {
@@ -66,7 +66,7 @@ describeWith(['git', 'sshd'], 'R65: a repository over ssh', () => {
     await host.stop();
     const { resolve } = await gitScene(access({ sshKey: host.key, knownHosts: host.knownHosts }));
     expect(await failureOf(resolve(url))).toMatchObject({ code: 'UPSTREAM_UNREACHABLE', reason: 'connection' });
-    expect(await processesWith(host.hostname)).toEqual([]);
+    await expectNoProcessWith(host.hostname);
   });
 });
 
