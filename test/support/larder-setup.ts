@@ -11,6 +11,8 @@ export interface LarderSetupOptions {
   readonly registries?: readonly UpstreamRegistry[];
   /** Keys of the configuration file, laid over those that tests need. Objects are merged, everything else replaced. */
   readonly config?: Readonly<Record<string, unknown>>;
+  /** Further names in its certificate. */
+  readonly names?: readonly string[];
 }
 
 /** What a Larder needs on disk before it starts: configuration, certificates and a data directory, all temporary. */
@@ -35,7 +37,7 @@ export async function larderSetup(options: LarderSetupOptions = {}): Promise<Lar
   const directory = await mkdtemp(join(tmpdir(), 'larder-'));
   const file = (name: string) => join(directory, name);
   const authority = await CertificateAuthority.shared();
-  const { cert, key } = await authority.issue();
+  const { cert, key } = await authority.issue(options.names);
   await Promise.all([
     writeFile(file('cert.pem'), cert),
     writeFile(file('key.pem'), key, { mode: 0o600 }),
@@ -75,7 +77,11 @@ export async function larderSetup(options: LarderSetupOptions = {}): Promise<Lar
   return setup;
 }
 
-function merged(base: Record<string, unknown>, over: Readonly<Record<string, unknown>>): Record<string, unknown> {
+/** A configuration laid over another one, as `config` above. */
+export function merged(
+  base: Record<string, unknown>,
+  over: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
   const result = { ...base };
   for (const [key, value] of Object.entries(over)) {
     const below = result[key];
