@@ -40,7 +40,7 @@ export function decompress(
   }
 }
 
-/** All members of it; the checksums are compared. */
+/** All members of it; the checksums are compared. Zeros after the last one, as tapes have them, are let be. */
 async function* gunzipped(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const gunzip = createGunzip({ chunkSize: CHUNK_BYTES });
   // Errors of the source come out of the iteration below: there is nothing to do about them here.

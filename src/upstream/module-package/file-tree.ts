@@ -50,7 +50,6 @@ export class FileTree {
   /** Whom messages speak of. */
   readonly host: string;
   readonly #entries = new Map<string, TreeEntry>();
-  readonly #parents = new Set<string>();
   #files = 0;
   #mentions = 0;
   #bytes = 0;
@@ -143,16 +142,17 @@ export class FileTree {
   }
 
   #addParents(path: string): void {
+    const missing: string[] = [];
     for (let slash = path.lastIndexOf('/'); slash > 0; slash = path.lastIndexOf('/', slash - 1)) {
       const parent = path.slice(0, slash);
-      // Whoever is known as a parent has its own parents there.
-      if (this.#parents.has(parent)) return;
       const current = this.#entries.get(parent);
       if (current && current.kind !== 'directory') throw this.#clash(parent);
-      if (!current) this.#entries.set(parent, DIRECTORY);
-      this.#parents.add(parent);
-      this.#checkCount();
+      // What is there has its own parents there.
+      if (current) break;
+      missing.push(parent);
     }
+    for (const parent of missing) this.#entries.set(parent, DIRECTORY);
+    this.#checkCount();
   }
 
   /** `undefined` for the file: only to be counted. Returns bytes. */
