@@ -6,7 +6,7 @@
  */
 import { createApp } from '../src/app.ts';
 import { loadConfig } from '../src/config.ts';
-import { cliConfiguration } from '../src/http/cli-snippets.ts';
+import { hostConfiguration } from '../src/http/cli-snippets.ts';
 import { createLogger } from '../src/logger.ts';
 import { runClient, workspace } from './support/client.ts';
 import { Internet, REGISTRY } from './support/internet.ts';
@@ -41,7 +41,7 @@ const logger = createLogger({ level: 'warn', format: 'text' });
 const app = await createApp(config, { logger, version: 'demo' });
 const { url } = await app.listen();
 const upstreams = config.upstreams.hosts.map(({ hostname }) => hostname);
-const cliConfig = cliConfiguration({ baseUrl: url, upstreams });
+const cliConfig = hostConfiguration({ baseUrl: url, upstreams });
 show(cliConfig);
 
 async function init(): Promise<void> {

@@ -1,4 +1,5 @@
 import type { Hostname } from '../address/hostname.ts';
+import { serviceUrls } from './service-urls.ts';
 
 /** What a CLI has to be told to install through this mirror. */
 export interface MirrorAddress {
@@ -41,31 +42,26 @@ export function cliConfiguration({ baseUrl, upstreams }: MirrorAddress): string 
 `;
 }
 
-/** Where this mirror speaks the provider registry protocol for a registry. Without the slash at its end, clients drop the last part of it. */
-export function providersServiceUrl(baseUrl: string, hostname: Hostname): string {
-  return `${baseUrl.replace(/\/+$/, '')}/registry/${hostname}/v1/providers/`;
-}
-
-/** The blocks that make the clients ask here for what they would ask those registries for. */
+/**
+ * What serves every client best (complete lock files, hosts with ports, modules): the blocks that make the clients ask
+ * here for all that they would ask those registries for. A block replaces what a
+ * host's own discovery says, whole, so each names both services.
+ */
 export function hostConfiguration({ baseUrl, upstreams }: MirrorAddress): string {
   return upstreams
-    .map(
-      (hostname) => `host ${quote(hostname.display)} {
-  services = {
-    "providers.v1" = ${quote(providersServiceUrl(baseUrl, hostname))}
-  }
-}
-`,
-    )
+    .map((hostname) => {
+      const services = Object.entries(serviceUrls(baseUrl, hostname));
+      const width = Math.max(...services.map(([id]) => quote(id).length));
+      const lines = services.map(([id, url]) => `    ${quote(id).padEnd(width)} = ${quote(url)}\n`);
+      return `host ${quote(hostname.display)} {\n  services = {\n${lines.join('')}  }\n}\n`;
+    })
     .join('');
 }
 
-/** A network mirror for every registry that can be asked for through one, and a `host` block for each of the others. */
-export function recommendedConfiguration({ baseUrl, upstreams }: MirrorAddress): string {
-  const others = hostConfiguration({ baseUrl, upstreams: upstreams.filter((host) => !reachableThroughMirror(host)) });
-  // Without any name in its list, a network mirror is asked for everything.
-  const isMirror = upstreams.length === 0 || upstreams.some(reachableThroughMirror);
-  return (isMirror ? cliConfiguration({ baseUrl, upstreams }) : '') + others;
+/** A network mirror for providers, and `host` blocks for all that does not go through one. Empty where none can. */
+export function mirrorConfiguration(address: MirrorAddress): string {
+  if (!address.upstreams.some(reachableThroughMirror)) return '';
+  return cliConfiguration(address) + hostConfiguration(address);
 }
 
 /** What the clients call the host that a token is for: with its port unless that is 443. */
@@ -79,13 +75,20 @@ export function tokenVariable(host: string): string {
 }
 
 /**
- * The blocks of the CLI configuration that hold the token for this mirror: under its own name for what is asked of a
- * network mirror, under those of the registries for what goes through `host` blocks.
+ * The blocks of the CLI configuration that hold the token for this mirror. What goes through a `host` block is asked for
+ * with the token of the host that the block names.
  */
-export function tokenConfiguration({ baseUrl, upstreams }: MirrorAddress): string {
-  const names = upstreams.filter((host) => !reachableThroughMirror(host)).map((host) => host.display);
-  const own = upstreams.length === 0 || upstreams.some(reachableThroughMirror) ? [credentialsHost(baseUrl)] : [];
-  return [...own, ...names].map((name) => `credentials ${quote(name)} {\n  token = "…"\n}\n`).join('');
+export function tokenConfiguration({ upstreams }: Pick<MirrorAddress, 'upstreams'>): string {
+  return upstreams.map((hostname) => credentialsBlock(hostname.display)).join('');
+}
+
+/** The same for a network mirror, which is asked with the token of its own host. */
+export function mirrorTokenConfiguration({ baseUrl }: Pick<MirrorAddress, 'baseUrl'>): string {
+  return credentialsBlock(credentialsHost(baseUrl));
+}
+
+function credentialsBlock(host: string): string {
+  return `credentials ${quote(host)} {\n  token = "…"\n}\n`;
 }
 
 /** The commands after which a client trusts Larder's own certificate authority. `curl -k`: it is not trusted yet. */
@@ -114,7 +117,7 @@ export function startUpMessage({
 
 To install through it, put this into the CLI configuration (~/.terraformrc or ~/.tofurc):
 
-${indent(recommendedConfiguration({ baseUrl, upstreams }) + (needsToken ? tokenConfiguration({ baseUrl, upstreams }) : ''))}${trust}`;
+${indent(hostConfiguration({ baseUrl, upstreams }) + (needsToken ? tokenConfiguration({ upstreams }) : ''))}${trust}`;
 }
 
 function indent(text: string): string {

@@ -4,8 +4,9 @@ import type { Hostname } from '../address/hostname.ts';
 import {
   credentialsHost,
   hostConfiguration,
+  mirrorConfiguration,
+  mirrorTokenConfiguration,
   reachableThroughMirror,
-  recommendedConfiguration,
   tokenConfiguration,
   tokenVariable,
   trustCommands,
@@ -75,7 +76,7 @@ function renderPage(options: LandingPageOptions, address: string | undefined, he
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>Larder: provider mirror</title>
+<title>Larder: provider and module mirror</title>
 <link rel="stylesheet" href="style.css?${STYLE_VERSION}">
 </head>
 <body>
@@ -86,30 +87,32 @@ ${statusLine(health, options.isSealed())}
 </div>
 </header>
 <main class="wrap">
-<h1>Providers, from close by</h1>
-<p class="lead">This is a caching mirror for OpenTofu and Terraform providers. It fetches what is asked for once, verifies
-it, keeps it, and goes on serving it when the registry does not answer.</p>
+<h1>Providers and modules, from close by</h1>
+<p class="lead">This is a caching mirror for the providers and modules of OpenTofu and Terraform. It fetches what is asked for
+once, verifies it, keeps it, and goes on serving it when the registry does not answer.</p>
 
 <section aria-labelledby="use">
 <h2 id="use">Point your CLI here</h2>
 <p>Put this into the CLI configuration: <code>~/.tofurc</code>, <code>~/.terraformrc</code>, or the file that
 <code>TF_CLI_CONFIG_FILE</code> names. Then run <code>init</code> as always.</p>
-${codeBlock('CLI configuration', recommendedConfiguration({ baseUrl, upstreams: options.upstreams }))}
+${options.upstreams.length > 0 && codeBlock('CLI configuration', hostConfiguration({ baseUrl, upstreams: options.upstreams }))}
 <ul>
-<li>The slash at the end of the URL matters: without it, the clients drop its last part.</li>
-<li><code>trust_all_hashes</code> makes OpenTofu 1.12 and newer write the hashes of all platforms into the lock file, for
-providers of <code>registry.opentofu.org</code>.</li>
+<li>The CLI then asks here for everything that it would ask these registries for: providers with complete lock files and signatures that it
+checks itself, and modules.</li>
+<li>A <code>host</code> block is all that the CLI then knows of that host. Each names both services, because what is not named counts as not
+provided; to <code>terraform login</code> to the host itself, take its block out for the time being.</li>
+<li>The slash at the end of the URLs matters: without it, the clients drop the last part.</li>
 ${
   baseUrl.startsWith('http://') &&
-  html`<li class="warning">The clients accept <code>https</code> mirrors only, and this page was asked for over plain <code>http</code>. Use
-the address of the proxy that terminates TLS in front of Larder.</li>`
+  html`<li class="warning">This page was asked for over plain <code>http</code>, over which tokens travel in the clear. Use the address of the proxy
+that terminates TLS in front of Larder.</li>`
 }
 </ul>
 </section>
 
-${options.authenticator.isRequired && tokenSection(baseUrl, options.upstreams)}
+${options.authenticator.isRequired && tokenSection(options.upstreams)}
 
-${reachable.length > 0 && lockFileSection(baseUrl, reachable)}
+${reachable.length > 0 && mirrorSection(baseUrl, options)}
 
 ${options.caCertificate !== undefined && trustSection(baseUrl, options.caCertificate)}
 
@@ -123,11 +126,6 @@ ${
           html`<li><code>${hostname.display}</code> <span class="note">not through a network mirror</span></li>`,
       )}</ul>`
 }
-${
-  unreachable.length > 0 &&
-  html`<p>The clients cannot ask a network mirror for providers of a host with a port: they fail before they send anything. That is
-what the <code>host</code> blocks above are for. ${HOST_BLOCK_WARNING}</p>`
-}
 </section>
 </main>
 <footer class="wrap"><p>For machines: <a href="healthz">/healthz</a> and <a href="readyz">/readyz</a></p></footer>
@@ -136,39 +134,42 @@ what the <code>host</code> blocks above are for. ${HOST_BLOCK_WARNING}</p>`
 `;
 }
 
-/** What people find out otherwise when their modules are gone. */
-const HOST_BLOCK_WARNING = html`A <code>host</code> block is all that the CLI then knows of that host: services that it does not name,
-<code>modules.v1</code> among them, count as not provided. Where you use modules of the host, add <code>"modules.v1"</code> with the
-address that the registry&rsquo;s own <code>/.well-known/terraform.json</code> gives.`;
-
-function lockFileSection(baseUrl: string, upstreams: readonly Hostname[]): Markup {
-  return html`<section aria-labelledby="lock">
-<h2 id="lock">Complete lock files on the first init</h2>
-<p>Through a network mirror Terraform writes the hash of one platform into the lock file, and verifies no signature. With these blocks
-<em>in place of</em> <code>provider_installation</code> it asks here as if this were the registry: signatures are verified, and all platforms locked.</p>
-${codeBlock('host blocks', hostConfiguration({ baseUrl, upstreams }))}
+function mirrorSection(baseUrl: string, { upstreams, authenticator }: LandingPageOptions): Markup {
+  return html`<section aria-labelledby="mirror">
+<h2 id="mirror">Or: providers through a network mirror</h2>
+<p>A <code>provider_installation</code> block sends providers another way, without the signatures: Terraform then writes the hash of one platform into the
+lock file and says that it is incomplete. Modules, <code>providers lock</code> and hosts with a port still go by the <code>host</code> blocks.</p>
+${codeBlock('Network mirror', mirrorConfiguration({ baseUrl, upstreams }))}
 <ul>
-<li class="warning">${HOST_BLOCK_WARNING}</li>
-<li>A token for this mirror then goes under the name of the registry&rsquo;s host, not of this one.</li>
+<li><code>trust_all_hashes</code> makes OpenTofu 1.12 and newer write the hashes of all platforms into the lock file, for
+providers of <code>registry.opentofu.org</code>.</li>
+${baseUrl.startsWith('http://') && html`<li class="warning">The clients accept <code>https</code> mirrors only.</li>`}
+${authenticator.isRequired && html`<li>It is asked with the token of its own host, with its port, in addition to those above.</li>`}
 </ul>
+${authenticator.isRequired && mirrorTokenSnippet(baseUrl)}
 </section>`;
 }
 
-function tokenSection(baseUrl: string, upstreams: readonly Hostname[]): Markup {
+function mirrorTokenSnippet(baseUrl: string): Markup {
   const host = credentialsHost(baseUrl);
+  return html`${codeBlock('Credentials for the network mirror', mirrorTokenConfiguration({ baseUrl }))}
+${
+  host.includes(':')
+    ? html`<p>In CI: <code>env 'TF_TOKEN_${host}=…' terraform init</code>. No shell can <code>export</code> a variable with a port in
+its name.</p>`
+    : html`<p>In CI: the variable <code>${tokenVariable(host)}</code>.</p>`
+}`;
+}
+
+function tokenSection(upstreams: readonly Hostname[]): Markup {
+  const [exportable] = upstreams.filter(reachableThroughMirror);
   return html`<section aria-labelledby="token">
 <h2 id="token">Give it your token</h2>
 <p>This mirror wants to know who asks. Put the token that you were given into the same file:</p>
-${codeBlock('Credentials', tokenConfiguration({ baseUrl, upstreams }))}
+${codeBlock('Credentials', tokenConfiguration({ upstreams }))}
 <ul>
-<li>The name is the host of the mirror's URL with its port; only port 443 is left out. What goes through a <code>host</code> block is
-asked for with the token of the host that the block names.</li>
-${
-  host.includes(':')
-    ? html`<li>In CI: <code>env 'TF_TOKEN_${host}=…' terraform init</code>. No shell can <code>export</code> a variable with a port in
-its name.</li>`
-    : html`<li>In CI: the variable <code>${tokenVariable(host)}</code>.</li>`
-}
+<li>What goes through a <code>host</code> block is asked for with the token of the host that the block names.</li>
+${exportable && html`<li>In CI: the variable <code>${tokenVariable(exportable.toString())}</code>, and likewise for the others.</li>`}
 </ul>
 </section>`;
 }

@@ -18,7 +18,7 @@ export const refuseUnsafeTargets: RequestHandler = (req, _res, next) => {
     throw new RequestError(414, 'URI_TOO_LONG', `the request target is longer than ${MAX_TARGET_LENGTH} characters`);
   }
   if (!target.startsWith('/')) {
-    throw new RequestError(400, 'NOT_A_PROXY', 'Larder is a provider mirror, not a forward proxy', {
+    throw new RequestError(400, 'NOT_A_PROXY', 'Larder is a mirror, not a forward proxy', {
       hint: PROXY_HINT,
     });
   }
@@ -29,7 +29,7 @@ export const refuseUnsafeTargets: RequestHandler = (req, _res, next) => {
 
 /** What those need to hear who made Larder their HTTPS_PROXY. */
 export const PROXY_HINT =
-  'take Larder out of HTTP_PROXY and HTTPS_PROXY and name it in provider_installation of the CLI configuration instead';
+  'take Larder out of HTTP_PROXY and HTTPS_PROXY and name it in host blocks of the CLI configuration instead';
 
 /** Lets only these methods through; others are told which there are. */
 export function allowOnly(...methods: readonly string[]): RequestHandler {

@@ -172,13 +172,7 @@ function refuseBrokenRequest(error: Error & { code?: string }, socket: Duplex): 
 
 /** CONNECT is what clients send to their HTTPS_PROXY. */
 function refuseTunnel(_req: IncomingMessage, socket: Duplex): void {
-  refuse(
-    socket,
-    '405 Method Not Allowed',
-    'NOT_A_PROXY',
-    'Larder is a provider mirror, not a forward proxy',
-    PROXY_HINT,
-  );
+  refuse(socket, '405 Method Not Allowed', 'NOT_A_PROXY', 'Larder is a mirror, not a forward proxy', PROXY_HINT);
 }
 
 /** How long a refused client may take to read why, in milliseconds. */

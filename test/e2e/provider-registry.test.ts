@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { Hostname } from '../../src/address/hostname.ts';
-import { recommendedConfiguration } from '../../src/http/cli-snippets.ts';
+import { hostConfiguration } from '../../src/http/cli-snippets.ts';
 import { afterTest } from '../support/after-test.ts';
 import {
   type ClientResult,
@@ -208,7 +208,7 @@ function suite(program: 'terraform' | 'tofu'): void {
         gadget: { source: `${registry.hostname}/acme/widget` },
       },
     });
-    const cliConfig = recommendedConfiguration({ baseUrl: larder.url, upstreams: names });
+    const cliConfig = hostConfiguration({ baseUrl: larder.url, upstreams: names });
     expectSuccess(await runClient({ program, args: ['init', '-no-color'], directory, cliConfig, ca: larder.ca }));
     expect(registry.releases.requests.count('GET', /\.zip$/)).toBe(1);
     expect(internet.registry.releases.requests.count('GET', /\.zip$/)).toBe(1);

@@ -63,7 +63,7 @@ describeWith(['terraform'], 'the built program, started as the README says', () 
     server.stdout.resume();
 
     const said = printed.join('\n');
-    const [, cliConfig = ''] = /^( *provider_installation \{[\s\S]*?^ *\}\n)(?=\n)/m.exec(said) ?? [];
+    const [, cliConfig = ''] = /^( *host "[\s\S]*?^ *\}\n)(?=\n)/m.exec(said) ?? [];
     const [, caFile = ''] = /export SSL_CERT_FILE=(\S+)/.exec(said) ?? [];
     const made = await workspace({ providers: { widget: { source: `${REGISTRY}/acme/widget` } } });
     const { code, output } = await runClient({

@@ -3,10 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Hostname } from '../../src/address/hostname.ts';
+import { Authenticator } from '../../src/http/authenticate.ts';
 import {
   cliConfiguration,
   hostConfiguration,
-  recommendedConfiguration,
+  mirrorConfiguration,
   startUpMessage,
 } from '../../src/http/cli-snippets.ts';
 import { html } from '../../src/http/html.ts';
@@ -46,22 +47,31 @@ test('L2, R96: hosts with ports are left out of it, and international names are 
   expect(configuration).not.toContain('xn--');
 });
 
-test('hosts with ports get a block of their own, which names the provider service with a slash at its end', () => {
+test('every registry gets a block that names both services, with a slash at the end of each', () => {
   const baseUrl = 'https://larder.example.com/base/';
   const upstreams = ['registry.corp.example:8443', 'xn--bcher-kva.example.com'].map((text) => Hostname.parse(text));
-  const block = `host "registry.corp.example:8443" {
+  expect(hostConfiguration({ baseUrl, upstreams })).toBe(`host "registry.corp.example:8443" {
   services = {
+    "modules.v1"   = "https://larder.example.com/base/registry/registry.corp.example:8443/v1/modules/"
     "providers.v1" = "https://larder.example.com/base/registry/registry.corp.example:8443/v1/providers/"
   }
 }
-`;
-  expect(recommendedConfiguration({ baseUrl, upstreams })).toBe(cliConfiguration({ baseUrl, upstreams }) + block);
-  // A network mirror without any name in its list would be asked for everything.
-  expect(recommendedConfiguration({ baseUrl, upstreams: upstreams.slice(0, 1) })).toBe(block);
-  expect(hostConfiguration({ baseUrl, upstreams })).toContain('host "bücher.example.com" {');
-  const message = startUpMessage({ baseUrl, upstreams: upstreams.slice(0, 1), needsToken: true });
-  expect(message).toContain('credentials "registry.corp.example:8443" {');
-  expect(message).not.toContain('credentials "larder.example.com"');
+host "bücher.example.com" {
+  services = {
+    "modules.v1"   = "https://larder.example.com/base/registry/xn--bcher-kva.example.com/v1/modules/"
+    "providers.v1" = "https://larder.example.com/base/registry/xn--bcher-kva.example.com/v1/providers/"
+  }
+}
+`);
+});
+
+test('a network mirror takes the blocks along: modules and hosts with ports do not go through it', () => {
+  const baseUrl = 'https://larder.example.com';
+  const upstreams = ['registry.corp.example:8443', 'registry.example.com'].map((text) => Hostname.parse(text));
+  const address = { baseUrl, upstreams };
+  expect(mirrorConfiguration(address)).toBe(cliConfiguration(address) + hostConfiguration(address));
+  // Without any name in its list, it would be asked for everything.
+  expect(mirrorConfiguration({ baseUrl, upstreams: upstreams.slice(0, 1) })).toBe('');
 });
 
 test('a URL cannot break out of the configuration', () => {
@@ -76,13 +86,18 @@ test('the start-up message holds all there is to paste', () => {
     caFile: '/srv/it is/tls/ca.pem',
   });
   expect(message).toContain('Larder listens on https://localhost:8443\n');
-  expect(message).toContain('    url     = "https://localhost:8443/providers/"\n');
+  expect(message).toContain('  host "registry.terraform.io" {\n');
+  expect(message).toContain('"https://localhost:8443/registry/registry.terraform.io/v1/modules/"\n');
+  expect(message).not.toContain('provider_installation');
   expect(message).toContain("  export SSL_CERT_FILE='/srv/it is/tls/ca.pem'\n");
   const plain = startUpMessage({ baseUrl: 'https://larder', upstreams: REGISTRIES });
   expect(plain).not.toContain('SSL_CERT_FILE');
   expect(plain).not.toContain('credentials');
   const needsToken = startUpMessage({ baseUrl: 'https://larder:8443', upstreams: REGISTRIES, needsToken: true });
-  expect(needsToken).toContain('  credentials "larder:8443" {\n    token = "…"\n  }\n');
+  for (const { display } of REGISTRIES) {
+    expect(needsToken).toContain(`  credentials "${display}" {\n    token = "…"\n  }\n`);
+  }
+  expect(needsToken).not.toContain('credentials "larder:8443"');
 });
 
 test('values in HTML are escaped, markup is not', () => {
@@ -139,10 +154,32 @@ test('the page says which registries cannot be reached through a mirror, and wha
   const page = (await ask('GET /')).body.toString();
   expect(page).toContain('<code>registry.corp.example:8443</code> <span class="note">not through a network mirror');
   expect(page).toContain('host &quot;registry.corp.example:8443&quot; {');
-  expect(page).toContain('/registry/registry.terraform.io/v1/providers/&quot;');
-  expect(page).toContain('<code>modules.v1</code> among them, count as not provided');
+  expect(page).toContain('/registry/registry.terraform.io/v1/modules/&quot;');
+  expect(page).toContain('is all that the CLI then knows of that host');
+  expect(page).toContain('<code>terraform login</code>');
   expect(page).toContain('Ready, with limits · sealed');
   expect(page).toContain('metadata: not available');
+});
+
+test('host blocks come first, a network mirror second, each with the token it takes', async () => {
+  const authenticator = new Authenticator({ anonymous: 'none', tokens: async () => [] });
+  const { ask } = await start({}, { upstreams: REGISTRIES, authenticator });
+  const page = (await ask('GET /')).body.toString();
+  const order = [
+    'host &quot;registry.opentofu.org&quot; {',
+    'credentials &quot;registry.opentofu.org&quot; {',
+    'TF_TOKEN_registry_opentofu_org',
+    'provider_installation {',
+    'credentials &quot;larder.test&quot; {',
+    'TF_TOKEN_larder_test',
+  ].map((text) => page.indexOf(text));
+  expect(order).not.toContain(-1);
+  expect(order).toEqual([...order].sort((a, b) => a - b));
+});
+
+test('where no registry can be reached through a network mirror, none is shown', async () => {
+  const { ask } = await start({}, { upstreams: [Hostname.parse('registry.corp.example:8443')] });
+  expect((await ask('GET /')).body.toString()).not.toContain('provider_installation');
 });
 
 test('the page’s style comes from here, and nothing else is served beside it', async () => {
