@@ -10,6 +10,8 @@ import { archiveOf, collect, sha256Hex } from '../contract/archive-store.ts';
 import { putPackage, releaseOf } from '../contract/module-store.ts';
 import { larderSetup } from '../support/larder-setup.ts';
 import { recordingLogger } from '../support/recording-logger.ts';
+import { netFiles, publishNet, startModuleScene } from './module-scene.ts';
+import { eventually, stoppedClock } from './scene.ts';
 
 const net = 'registry.example.com/acme/net/aws';
 const vpc = 'registry.example.com/acme/vpc/aws';
@@ -126,5 +128,36 @@ describe('reports of moved versions', () => {
     expect(drift.all).toHaveLength(1);
     drift.settle(release);
     expect(drift.all).toEqual([]);
+  });
+});
+
+describe('a version of a module that upstream moved', () => {
+  const OPS = 'token-of-the-operators';
+  const config = { access: { tokens: [{ name: 'ops', token: OPS, roles: ['admin'] }] } };
+
+  it('is served as it was until it is purged, in whatever case, and then as upstream has it', async () => {
+    const clock = stoppedClock();
+    const { registry, get, link, package: fetch } = await startModuleScene({ config });
+    const headers = { authorization: `Bearer ${OPS}`, 'content-type': 'application/json' };
+    const inventory = async () => (await get('/admin/inventory', { headers })).json();
+    const first = await fetch();
+    const { checksum } = await link();
+    publishNet(registry, '1.0.0', { files: netFiles('1.0.0 but other') });
+    clock.advance(2 * 86_400_000);
+    expect((await fetch()).body.equals(first.body)).toBe(true);
+    await eventually(async () => (await inventory()).drift.length).toBe(1);
+    expect((await link()).checksum).toBe(checksum);
+    const address = `${registry.hostname}/acme/net/aws`;
+    const told = await inventory();
+    expect(told.modules).toMatchObject([{ address, version: '1.0.0', published: told.drift[0].published }]);
+    expect(told.drift).toMatchObject([{ address, version: '1.0.0', first: checksum?.replace('sha256:', '') }]);
+
+    const body = JSON.stringify({ address: `${registry.hostname}/Acme/Net/aws`, version: '1.0.0' });
+    const { purged } = (await get('/admin/purge', { method: 'POST', headers, body })).json();
+    expect(purged).toMatchObject([{ address, record: true, settled: [{ published: told.drift[0].published }] }]);
+    const now = await link();
+    expect(now.checksum).toBe(`sha256:${told.drift[0].published}`);
+    expect((await get(now.path)).body.equals(first.body)).toBe(false);
+    expect((await inventory()).drift).toEqual([]);
   });
 });
