@@ -46,7 +46,7 @@ export class GitRepositories {
   ): Promise<TestRepository> {
     const directory = join(this.directory, name);
     await mkdir(dirname(directory), { recursive: true });
-    await git(['init', '--quiet', '--bare', '--initial-branch=main', directory]);
+    await git(['init', '--quiet', '--bare', '--template=', '--initial-branch=main', directory]);
     const repository = new TestRepository(name, directory);
     await repository.commit(content, names);
     return repository;
@@ -62,6 +62,7 @@ export class TestRepository {
   readonly directory: string;
   /** Seconds; commits differ by when they were made. */
   #clock = 1_700_000_000;
+  readonly #branches = new Set<string>();
 
   constructor(name: string, directory: string) {
     this.name = name;
@@ -73,16 +74,17 @@ export class TestRepository {
     const branch = `refs/heads/${names.branch ?? 'main'}`;
     this.#clock += 60;
     const who = `Author <author@example.com> ${this.#clock} +0000`;
-    const parts: (string | Buffer)[] = [`commit ${branch}\ncommitter ${who}\n`, ...data('made by a test')];
-    if (await this.#exists(branch)) parts.push(`from ${branch}^0\n`);
+    const parts: (string | Buffer)[] = [`commit ${branch}\nmark :1\ncommitter ${who}\n`, ...data('made by a test')];
+    if (this.#branches.has(branch)) parts.push(`from ${branch}^0\n`);
+    this.#branches.add(branch);
     parts.push('deleteall\n');
     for (const [path, entry] of Object.entries(content)) parts.push(...change(path, entry));
     for (const tag of names.tags ?? []) parts.push(`reset refs/tags/${tag}\nfrom ${branch}\n\n`);
     for (const tag of names.annotatedTags ?? []) {
       parts.push(`tag ${tag}\nfrom ${branch}\ntagger ${who}\n`, ...data('a release'));
     }
-    await git(['fast-import', '--quiet', '--force'], this.directory, parts);
-    return this.commitOf(branch);
+    parts.push('get-mark :1\n');
+    return (await git(['fast-import', '--quiet', '--force'], this.directory, parts)).trim();
   }
 
   async commitOf(revision: string): Promise<string> {
@@ -97,13 +99,6 @@ export class TestRepository {
   /** Likewise, with something to read for it. */
   gitWith(input: string, ...args: readonly string[]): Promise<string> {
     return git(args, this.directory, [input]);
-  }
-
-  #exists(ref: string): Promise<boolean> {
-    return git(['rev-parse', '--quiet', '--verify', ref], this.directory).then(
-      () => true,
-      () => false,
-    );
   }
 }
 

@@ -91,6 +91,11 @@ export function noRepository({ host, url }: GitRepository): NotFound {
   return new NotFound(`${host} has no git repository ${url.pathname}`);
 }
 
+export function noSuchRef({ host, url }: GitRepository, ref: string | undefined): NotFound {
+  if (ref === undefined) return new NotFound(`${host} has no default branch in ${url.pathname}`);
+  return new NotFound(`${host} has no branch, tag or commit ${JSON.stringify(ref.slice(0, 200))} in ${url.pathname}`);
+}
+
 /** Hosts answer so to everybody who has no right to know whether the repository exists. */
 export function accessRefused({ host, url }: GitRepository, refuser = host): UpstreamRefused {
   if (refuser !== host) {

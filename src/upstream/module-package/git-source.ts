@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { LarderError, NotFound, UpstreamInvalid, UpstreamRefused, UpstreamUnreachable } from '../../errors.ts';
+import { LarderError, UpstreamInvalid, UpstreamUnreachable } from '../../errors.ts';
 import type { Logger } from '../../logger.ts';
 import type { ProxySettings } from '../connections.ts';
 import { deadlineFailure } from '../failures.ts';
@@ -9,14 +9,14 @@ import type { HttpClient } from '../http-client.ts';
 import type { Upstream } from '../upstream.ts';
 import { readCommit, type TreeTarget } from './git-commit-reader.ts';
 import { gitEnvironment } from './git-environment.ts';
-import { gitFailure } from './git-failures.ts';
+import { gitFailure, noSuchRef } from './git-failures.ts';
 import type { GitHostAccess } from './git-host-access.ts';
 import { askOverHttps, httpsSettings } from './git-https.ts';
 import { GitObjects, type GitRemoteAccess, TooMuchFetched } from './git-objects.ts';
 import { GitExit, GitMissing, GitOutputTooLarge, runGit } from './git-process.ts';
 import { type GitRefs, type GitTarget, parseListedRefs, targetOf } from './git-refs.ts';
 import { sshAccess } from './git-ssh.ts';
-import { type Submodule, submodulesOf } from './git-submodules.ts';
+import { inSubmodule, type Submodule, submodulesOf } from './git-submodules.ts';
 import { gitProblem, gitVersion } from './git-version.ts';
 import type { GitRepository } from './module-location.ts';
 import type { PackageLimits } from './package-limits.ts';
@@ -310,29 +310,4 @@ function wanted(refs: GitRefs, repository: GitRepository, ref: string | undefine
   const target = targetOf(refs, ref);
   if (!target) throw noSuchRef(repository, ref);
   return target;
-}
-
-function noSuchRef({ host, url }: GitRepository, ref: string | undefined): NotFound {
-  if (ref === undefined) return new NotFound(`${host} has no default branch in ${url.pathname}`);
-  return new NotFound(`${host} has no branch, tag or commit ${JSON.stringify(ref.slice(0, 200))} in ${url.pathname}`);
-}
-
-/** The same failure, with the submodule it is about. Absent is not the package but a part of it. */
-function inSubmodule(error: unknown, { name }: Submodule, parent: GitRepository): unknown {
-  const which = `(submodule ${JSON.stringify(name.slice(0, 200))} of ${parent.host}${parent.url.pathname})`;
-  const options = { cause: error, ...(error instanceof LarderError && error.hint ? { hint: error.hint } : {}) };
-  if (error instanceof NotFound) {
-    return new UpstreamInvalid(parent.host, `needs a repository that is not there: ${error.message} ${which}`, options);
-  }
-  if (error instanceof UpstreamUnreachable) {
-    const { host, reason, retryAfterMs } = error;
-    return new UpstreamUnreachable(host, reason, `${detailOf(error)} ${which}`, { ...options, retryAfterMs });
-  }
-  if (error instanceof UpstreamRefused) return new UpstreamRefused(error.host, `${detailOf(error)} ${which}`, options);
-  if (error instanceof UpstreamInvalid) return new UpstreamInvalid(error.host, `${detailOf(error)} ${which}`, options);
-  return error;
-}
-
-function detailOf({ host, message }: { host: string; message: string }): string {
-  return message.startsWith(`${host} `) ? message.slice(host.length + 1) : message;
 }

@@ -1,4 +1,4 @@
-import { UpstreamInvalid } from '../../errors.ts';
+import { LarderError, NotFound, UpstreamInvalid, UpstreamRefused, UpstreamUnreachable } from '../../errors.ts';
 import type { Gitlink } from './git-commit-reader.ts';
 import { parseRepository } from './git-location.ts';
 import type { GitObjects } from './git-objects.ts';
@@ -101,4 +101,24 @@ function relativeUrl(given: string, parent: URL): URL | undefined {
 
 function shown(text: string): string {
   return JSON.stringify(text.slice(0, 200));
+}
+
+/** The same failure, with the submodule it is about. Absent is not the package but a part of it. */
+export function inSubmodule(error: unknown, { name }: Submodule, parent: GitRepository): unknown {
+  const which = `(submodule ${shown(name)} of ${parent.host}${parent.url.pathname})`;
+  const options = { cause: error, ...(error instanceof LarderError && error.hint ? { hint: error.hint } : {}) };
+  if (error instanceof NotFound) {
+    return new UpstreamInvalid(parent.host, `needs a repository that is not there: ${error.message} ${which}`, options);
+  }
+  if (error instanceof UpstreamUnreachable) {
+    const { host, reason, retryAfterMs } = error;
+    return new UpstreamUnreachable(host, reason, `${detailOf(error)} ${which}`, { ...options, retryAfterMs });
+  }
+  if (error instanceof UpstreamRefused) return new UpstreamRefused(error.host, `${detailOf(error)} ${which}`, options);
+  if (error instanceof UpstreamInvalid) return new UpstreamInvalid(error.host, `${detailOf(error)} ${which}`, options);
+  return error;
+}
+
+function detailOf({ host, message }: { host: string; message: string }): string {
+  return message.startsWith(`${host} `) ? message.slice(host.length + 1) : message;
 }
