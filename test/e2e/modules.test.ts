@@ -5,9 +5,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually, stoppedClock } from '../mirror/scene.ts';
 import { afterTest } from '../support/after-test.ts';
 import { type ClientResult, configuration, hostCliConfig, runClient } from '../support/client.ts';
+import { ClosedDoor } from '../support/closed-door.ts';
 import { runLarder } from '../support/command.ts';
 import { EgressProxy } from '../support/egress-proxy.ts';
-import { holdAfter, status } from '../support/faults.ts';
+import { status } from '../support/faults.ts';
 import { HttpClient } from '../support/http.ts';
 import { type Larder, startLarder } from '../support/larder.ts';
 import { type LarderSetup, merged } from '../support/larder-setup.ts';
@@ -16,6 +17,7 @@ import { describeWith } from '../support/requirements.ts';
 import {
   calling,
   clientAt,
+  GIT_TOKEN,
   type ModuleWorld,
   PRIVATE,
   REGISTRY,
@@ -291,25 +293,28 @@ function suite(program: 'terraform' | 'tofu'): void {
       }
     });
 
-    it('that take longer than clients wait are waited for by those who fetch them', async () => {
-      publish('1.0.0', 'late');
-      const hold = holdAfter(50);
-      const fault = world.registry.releases.on(/own/, hold.fault);
-      const larder = await start({ limits: { metadataDeadline: '1s' } });
+    it('of a git host that is slower than clients are patient: they are waited for by those who fetch them', async () => {
+      const door = await ClosedDoor.before(world.git.port);
+      await world.git.addRepository('acme/slow.git', { 'main.tf': saying('late') }, { tags: ['v1'] });
+      const location = `git::https://${door.hostname}/acme/slow.git?ref=v1`;
+      world.registry.addModule({ ...NET, version: '1.0.0', location });
+      afterTest(async () => world.registry.removeModule(NET));
+      const git = { [door.hostname]: { token: GIT_TOKEN } };
+      const larder = await start({ limits: { metadataDeadline: '1s' }, modules: { git } });
       const http = new HttpClient({ ca: larder.ca });
       afterTest(() => http.close());
+
       const installing = install(larder, SOURCE);
-      await hold.reached;
-      // The client has its answer and asks for the package by now; HEAD tells that nothing is there yet.
-      await eventually(() =>
-        larder.log.some(({ fields }) => String(fields['path']).endsWith('/download') && fields['status'] === 204),
-      ).toBe(true);
-      const path = `/registry/${REGISTRY}/v1/modules/acme/net/aws/1.0.0/download`;
-      const { headers } = await http.get(larder.url + path);
+      await door.reached;
+      const { headers } = await http.get(
+        `${larder.url}/registry/${SOURCE.replace('/', '/v1/modules/')}/1.0.0/download`,
+      );
       expect(headers['x-terraform-get']).toBe('./acme-net-aws-1.0.0.tar.gz');
-      hold.release();
+      // The client has the same answer by now, and waits for the package itself.
+      const answered = () => larder.log.filter(({ fields }) => String(fields['path']).endsWith('/download')).length;
+      await eventually(answered).toBe(2);
+      door.open();
       expectSuccess((await installing).init);
-      fault.remove();
       await expectInstalled(larder, SOURCE, 'late');
     });
 

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { watch } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -16,7 +17,7 @@ import {
   status,
 } from '../support/faults.ts';
 import { type HttpAnswer, HttpClient } from '../support/http.ts';
-import { startLarderProcess } from '../support/larder-process.ts';
+import { type LarderProcess, startLarderProcess } from '../support/larder-process.ts';
 import { larderSetup } from '../support/larder-setup.ts';
 import { type ModuleFiles, moduleTarGz, readTarGz } from '../support/module-archive.ts';
 import type { Fault } from '../support/origin.ts';
@@ -31,8 +32,13 @@ const ARCHIVE = /GET .*\.tar\.gz/;
 const EVERYTHING = /./;
 /** Nothing of a package that came to nothing is left, and nothing that looks like a package. */
 async function expectNothingLeft(dataDirectory: string): Promise<void> {
-  await eventually(() => filesBelow(join(dataDirectory, 'partial'))).toEqual([]);
+  await eventually(() => entriesOf(join(dataDirectory, 'partial'))).toEqual([]);
   expect(await filesBelow(join(dataDirectory, 'modules'))).toEqual([]);
+}
+
+/** Everything in it, directories included. */
+function entriesOf(directory: string): Promise<string[]> {
+  return readdir(directory).catch(() => []);
 }
 
 async function filesBelow(directory: string): Promise<string[]> {
@@ -358,21 +364,35 @@ describe('a token of the registry', () => {
 });
 
 describe('a Larder that is killed while it makes a package', () => {
-  it('R03: leaves nothing of it, and makes the same package after its start', { timeout: 60_000 }, async () => {
+  const PATIENCE = { timeout: 120_000 };
+
+  async function begin() {
     const registry = await startRegistry();
     publishNet(registry);
     const setup = await larderSetup({ registries: [registry] });
     const http = new HttpClient({ ca: setup.ca });
     afterTest(() => http.close());
+    const { checksum } = await (await startModuleScene({ registry, versions: [] })).link();
     const path = `/registry/${registry.hostname}/v1/modules/acme/net/aws/1.0.0/acme-net-aws-1.0.0.tar.gz`;
+    return {
+      registry,
+      setup,
+      get: ({ url }: LarderProcess) => http.get(url + path),
+      expectWhole: async ({ url }: LarderProcess) => {
+        const { status, body } = await http.get(url + path);
+        expect([status, `sha256:${createHash('sha256').update(body).digest('hex')}`]).toEqual([200, checksum]);
+      },
+    };
+  }
+
+  it('R03: leaves nothing of it, and makes the same package after its start', PATIENCE, async () => {
+    const { registry, setup, get, expectWhole } = await begin();
     const hold = holdAfter(2_000);
     registry.releases.on(ARCHIVE, hold.fault);
-
     const dying = await startLarderProcess(setup);
-    const cut = http.get(dying.url + path).catch((error: unknown) => error);
+    const cut = get(dying).catch((error: unknown) => error);
     await hold.reached;
-    // Something of it has come in and lies on disk.
-    await eventually(() => filesBelow(setup.dataDirectory)).not.toEqual([]);
+    await eventually(() => entriesOf(join(setup.dataDirectory, 'partial'))).not.toEqual([]);
     dying.signal('SIGKILL');
     await dying.ended;
     expect(await cut).toBeInstanceOf(Error);
@@ -381,9 +401,32 @@ describe('a Larder that is killed while it makes a package', () => {
 
     const larder = await startLarderProcess(setup);
     await expectNothingLeft(setup.dataDirectory);
-    const answer = await http.get(larder.url + path);
-    expect(answer.status).toBe(200);
-    const other = await startModuleScene({ registry, versions: [] });
-    expect((await other.link()).checksum).toBe(`sha256:${createHash('sha256').update(answer.body).digest('hex')}`);
+    await expectWhole(larder);
   });
+
+  it(
+    'R03: in the moment when it puts the package in its place: served whole, whatever became of it',
+    PATIENCE,
+    async () => {
+      const { registry, setup, get, expectWhole } = await begin();
+      const dying = await startLarderProcess(setup);
+      const placed = new Promise<void>((resolve) => {
+        const watcher = watch(setup.dataDirectory, { recursive: true }, (_event, name) => {
+          if (!/modules\/.*1\.0\.0\.tar\.gz$/.test(String(name))) return;
+          dying.signal('SIGKILL');
+          watcher.close();
+          resolve();
+        });
+      });
+      await get(dying).catch(() => undefined);
+      await placed;
+      await dying.ended;
+
+      const larder = await startLarderProcess(setup);
+      expect(await entriesOf(join(setup.dataDirectory, 'partial'))).toEqual([]);
+      await expectWhole(larder);
+      await registry.stop();
+      await expectWhole(larder);
+    },
+  );
 });

@@ -3,8 +3,10 @@ import { readdir, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { holdAfter, status } from '../support/faults.ts';
+import { GitHost } from '../support/git-host.ts';
 import { moduleTarGz, moduleZip, readTarGz } from '../support/module-archive.ts';
 import type { LocationDialect } from '../support/published-module.ts';
+import { requirement } from '../support/requirements.ts';
 import { moduleVersionsIn, NET, netFiles, publishNet, startModuleScene } from './module-scene.ts';
 import { startRegistry, stoppedClock } from './scene.ts';
 
@@ -330,6 +332,23 @@ describe('the package of a module', () => {
       'versions',
     ]);
     expect(registry.releases.requests.all.map(({ method }) => method)).toEqual(['GET']);
+  });
+
+  it.skipIf(!requirement('git').present)('R91: a hundred clients at once are one clone', async () => {
+    const git = await GitHost.start();
+    await git.addRepository('net.git', { 'main.tf': 'output "a" { value = 1 }' }, { tags: ['v1.0.0'] });
+    const registry = await startRegistry();
+    registry.addModule({ ...NET, version: '1.0.0', location: `git::${git.url}/net.git?ref=v1.0.0` });
+    const env = { PATH: process.env['PATH'] };
+    const alone = await startModuleScene({ registry, env });
+    expect((await alone.package()).status).toBe(200);
+    const asked = git.requests.all.map(({ method, path }) => `${method} ${path}`);
+    git.requests.clear();
+
+    const { package: get } = await startModuleScene({ registry, env });
+    const answers = await Promise.all(Array.from({ length: 100 }, () => get()));
+    expect(new Set(answers.map(({ status, body }) => `${status} ${digestOf(body)}`)).size).toBe(1);
+    expect(git.requests.all.map(({ method, path }) => `${method} ${path}`)).toEqual(asked);
   });
 
   it('a client that hangs up does not end the making of it for others', async () => {
