@@ -1,4 +1,11 @@
-import { type LarderError, NotFound, UpstreamInvalid, UpstreamRefused, UpstreamUnreachable } from '../../errors.ts';
+import {
+  type LarderError,
+  NotFound,
+  StorageFailed,
+  UpstreamInvalid,
+  UpstreamRefused,
+  UpstreamUnreachable,
+} from '../../errors.ts';
 import { accessHint } from './git-host-access.ts';
 import type { GitExit } from './git-process.ts';
 import type { GitRepository } from './module-location.ts';
@@ -7,6 +14,8 @@ const MAX_SHOWN_LENGTH = 200;
 
 /** How the part of a complaint that is recognised is told. The first that fits counts: later ones come along with it. */
 const MEANINGS: readonly [RegExp, (repository: GitRepository, complaint: string) => LarderError][] = [
+  [/No space left on device/, () => new StorageFailed('fetching a git repository', { code: 'ENOSPC' })],
+  [/Disk quota exceeded/, () => new StorageFailed('fetching a git repository', { code: 'EDQUOT' })],
   [
     /Host key verification failed|HOST IDENTIFICATION HAS CHANGED|No \S+ host key is known/i,
     ({ host }) =>

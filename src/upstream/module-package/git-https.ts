@@ -13,6 +13,7 @@ import { basicCredentials, type GitHostAccess } from './git-host-access.ts';
 import { egressProxyFor } from './git-proxy.ts';
 import type { GitRefs } from './git-refs.ts';
 import type { GitRepository } from './module-location.ts';
+import { stored } from './work-files.ts';
 
 /** Busy repositories have tens of thousands of pull requests, each of them two references. */
 const MAX_ADVERTISEMENT_BYTES = 32 * 1024 * 1024;
@@ -105,16 +106,16 @@ async function writeCertificates(
 ): Promise<GitSettings> {
   const own = path.join(directory, 'tls');
   const secret = { mode: 0o600 };
-  await mkdir(own, { mode: 0o700 });
+  await stored(mkdir(own, { mode: 0o700 }));
   const roots = path.join(own, 'roots.pem');
-  await writeFile(roots, [...defaultRoots(), extraCa ?? '', ca ?? ''].filter(Boolean).join('\n'), secret);
+  await stored(writeFile(roots, [...defaultRoots(), extraCa ?? '', ca ?? ''].filter(Boolean).join('\n'), secret));
   const trust = [
     ['http.sslCAInfo', roots],
     ['http.proxySSLCAInfo', roots],
   ] as const;
   if (!clientCertificate) return trust;
   const [cert, key] = [path.join(own, 'client.pem'), path.join(own, 'client-key.pem')];
-  await writeFile(cert, clientCertificate.cert, secret);
-  await writeFile(key, clientCertificate.key, secret);
+  await stored(writeFile(cert, clientCertificate.cert, secret));
+  await stored(writeFile(key, clientCertificate.key, secret));
   return [...trust, ['http.sslCert', cert], ['http.sslKey', key]];
 }

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type GitSettings, gitEnvironment } from './git-environment.ts';
 import { GitProcess, runGit } from './git-process.ts';
+import { stored } from './work-files.ts';
 
 /** The size of what is being fetched is looked at this often. */
 const WATCH_MS = 100;
@@ -44,7 +45,7 @@ export class GitObjects {
     signal: AbortSignal;
   }): Promise<GitObjects> {
     const directory = path.join(options.parent, 'repository');
-    await mkdir(directory);
+    await stored(mkdir(directory));
     const objects = new GitObjects(directory, options.searchPath, options.signal);
     await objects.run('init', '--quiet', '--bare', '--template=', `--object-format=${options.objectFormat}`);
     return objects;

@@ -20,6 +20,7 @@ import { inSubmodule, type Submodule, submodulesOf } from './git-submodules.ts';
 import { gitProblem, gitVersion } from './git-version.ts';
 import type { GitRepository } from './module-location.ts';
 import type { PackageLimits } from './package-limits.ts';
+import { stored } from './work-files.ts';
 
 const MAX_SUBMODULE_DEPTH = 5;
 const MAX_SUBMODULES = 50;
@@ -141,7 +142,7 @@ export class GitSource {
     prefix: string,
     depth: number,
   ): Promise<string> {
-    const directory = await mkdtemp(path.join(errand.directory, 'git-'));
+    const directory = await stored(mkdtemp(path.join(errand.directory, 'git-')));
     try {
       const { commit, submodules } = await this.#translated(repository, errand.signal, async () => {
         const asked = await this.#ask(errand.upstream, repository, errand.signal);
