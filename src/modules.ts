@@ -66,7 +66,7 @@ export async function assembleModules(
   });
   opened.add('packages', () => packages.close());
   const metadata = new ModuleMetadata({ upstreams, registry: new ModuleRegistry({ http }), logger });
-  const sources = new ModuleSources({ metadata, packages: new ModulePackages({ http, git, limits }) });
+  const sources = new ModuleSources({ metadata, packages: new ModulePackages({ http, git, limits, logger }) });
   const moved = new MovedModules({
     sources,
     store,

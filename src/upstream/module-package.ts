@@ -4,6 +4,7 @@ import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Sha256 } from '../address/hash.ts';
 import { IntegrityMismatch } from '../errors.ts';
+import type { Logger } from '../logger.ts';
 import type { HttpClient } from './http-client.ts';
 import { FileTree } from './module-package/file-tree.ts';
 import type { GitSource } from './module-package/git-source.ts';
@@ -43,11 +44,18 @@ export class ModulePackages {
   readonly #http: HttpClient;
   readonly #git: Pick<GitSource, 'fetch' | 'resolve'>;
   readonly #limits: PackageLimits;
+  readonly #logger: Logger;
 
-  constructor(deps: { http: HttpClient; git: Pick<GitSource, 'fetch' | 'resolve'>; limits: PackageLimits }) {
+  constructor(deps: {
+    http: HttpClient;
+    git: Pick<GitSource, 'fetch' | 'resolve'>;
+    limits: PackageLimits;
+    logger: Logger;
+  }) {
     this.#http = deps.http;
     this.#git = deps.git;
     this.#limits = deps.limits;
+    this.#logger = deps.logger;
   }
 
   /**
@@ -68,7 +76,13 @@ export class ModulePackages {
         ? (await this.#git.fetch(access.upstream, location.repository, location.ref, tree, { directory, signal }))
             .commit
         : await this.#unpack(location, access, tree, directory, signal);
-    const packed = await packTree(tree, { subdir: location.subdir, directory, signal });
+    const { danglingLinks, ...packed } = await packTree(tree, { subdir: location.subdir, directory, signal });
+    if (danglingLinks.length > 0) {
+      this.#logger.warn('left out of a module package: links that lead nowhere', {
+        source: sourceOf(location),
+        links: danglingLinks.slice(0, 20),
+      });
+    }
     return { ...packed, file: join(directory, packed.file), source: sourceOf(location), fingerprint };
   }
 
