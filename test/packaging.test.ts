@@ -89,6 +89,8 @@ it('the image is made of files that exist, and the program needs no others', () 
   expect(inImage).toEqual(expect.arrayContaining(['dist', 'node_modules', 'config', 'package.json']));
   const manifest = JSON.parse(text('package.json')) as { bin: Record<string, string> };
   expect(instructions.find(({ name }) => name === 'ENTRYPOINT')?.words).toEqual([
+    'tini',
+    '--',
     'node',
     expect.stringContaining('--'),
     manifest.bin['larder'],
@@ -103,6 +105,11 @@ it('the image runs a Node that the program is made for, and not as root', () => 
     expect(Number(major)).toBeGreaterThanOrEqual(Number(least));
   }
   expect(instructions.findLast(({ name }) => name === 'USER')?.words).not.toContain('root');
+});
+
+it('the image brings what it takes to fetch modules from repositories', () => {
+  const installed = instructions.filter(({ name }) => name === 'RUN').flatMap(({ words }) => words);
+  expect(installed).toEqual(expect.arrayContaining(['git', 'openssh-client', 'ca-certificates', 'tini']));
 });
 
 it('compose gives Larder longer to stop than Larder takes', () => {
