@@ -159,20 +159,19 @@ function suite(program: 'terraform' | 'tofu'): void {
             .replace('"other"', `"m${index}"`)
             .replace(/output .*\n/, ''),
         );
-        const outputs = SHAPES.map(
-          ({ says }, index) => `output "m${index}" { value = module.m${index}.it } # ${says}\n`,
+        const outputs = SHAPES.map((_shape, index) => `output "m${index}" { value = module.m${index}.it }\n`);
+        const text = [...calls, ...outputs].join('\n');
+        const digests = await Promise.all(
+          [await start(), await start()].map(async (larder) => {
+            const workspace = await configuration({ 'main.tf': text });
+            const run = clientAt(program, larder);
+            expectSuccess(await run(workspace, 'init'));
+            expectSuccess(await run(workspace, 'validate'));
+            return digestsOf(larder);
+          }),
         );
-        const workspace = await configuration({ 'main.tf': [...calls, ...outputs].join('\n') });
-        const [one, other] = [await start(), await start()];
-        const records: string[][] = [];
-        for (const larder of [one, other]) {
-          const run = clientAt(program, larder);
-          expectSuccess(await run(workspace, 'init', '-upgrade'));
-          expectSuccess(await run(workspace, 'validate'));
-          records.push(await digestsOf(larder));
-        }
-        expect(records[0]?.length).toBeGreaterThanOrEqual(SHAPES.length);
-        expect(records[1]).toEqual(records[0]);
+        expect(digests[0]?.length).toBeGreaterThanOrEqual(SHAPES.length);
+        expect(digests[1]).toEqual(digests[0]);
         // Credentials went where they belong, and nowhere else.
         for (const { releases } of world.registries) expect(releases.requests.withCredentials()).toEqual([]);
         expect(world.registry.requests.withCredentials()).toEqual([]);

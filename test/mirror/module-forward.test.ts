@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest';
+import { status } from '../support/faults.ts';
+import { linkIn, moduleVersionsIn, publishNet, startModuleScene } from './module-scene.ts';
+import { startRegistry } from './scene.ts';
+
+const ALICE = 'alice-secret-1f6c';
+const BOB = 'bob-secret-ac02';
+const LARDER = 'larder-secret-88d1';
+
+const as = (token?: string) => (token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } });
+
+/** A registry that lets Alice and Bob in, and shows acme/net/aws to Alice alone. */
+async function forwarding(config: Record<string, unknown> = {}) {
+  const registry = await startRegistry();
+  publishNet(registry);
+  registry.on(
+    ({ headers }) => ![`Bearer ${ALICE}`, `Bearer ${BOB}`].includes(headers.authorization ?? ''),
+    status(401),
+  );
+  const isHidden = registry.on(
+    ({ path, headers }) => path.includes('/acme/net/') && headers.authorization === `Bearer ${BOB}`,
+    status(404),
+  );
+  const hosts = { [registry.hostname]: { credentials: { forward: true } } };
+  const scene = await startModuleScene({ registry, config: { upstreams: { hosts }, ...config } });
+  const routes = ['versions', 'download', 'package'] as const;
+  const paths = {
+    versions: `/registry/${registry.hostname}/v1/modules/acme/net/aws/versions`,
+    download: scene.packagePath().replace(/[^/]+$/, 'download'),
+    package: scene.packagePath(),
+  };
+  const ask = (route: (typeof routes)[number], token?: string, method = 'GET') =>
+    scene.get(paths[route], { method, ...as(token) });
+  return { ...scene, routes, paths, ask, isHidden };
+}
+
+describe('modules of an upstream that is asked with the tokens of clients', () => {
+  it('R63: what one client was let have, another is not, cold or warm, by any route', async () => {
+    const { registry, routes, paths, ask, get } = await forwarding();
+    const expectHidden = async () => {
+      for (const route of routes) {
+        for (const method of ['GET', 'HEAD']) {
+          if (method === 'HEAD' && route !== 'package') continue;
+          expect((await ask(route, BOB, method)).status, `${method} ${route}`).toBe(404);
+          expect((await ask(route, 'nobody', method)).status, `${method} ${route}`).toBe(401);
+          expect((await ask(route, undefined, method)).status, `${method} ${route}`).toBe(401);
+        }
+      }
+    };
+    await expectHidden();
+
+    expect(moduleVersionsIn(await ask('versions', ALICE))).toEqual(['1.0.0']);
+    const link = linkIn(await ask('download', ALICE), paths.download);
+    expect(link.path).toMatch(/^\/get\/.+\/acme-net-aws-1\.0\.0\.tar\.gz$/);
+    const byLink = await get(link.path);
+    expect(byLink.status).toBe(200);
+    expect((await ask('package', ALICE)).body.equals(byLink.body)).toBe(true);
+    expect(byLink.headers['cache-control']).toContain('private');
+
+    await expectHidden();
+    expect((await get(link.path.replaceAll('1.0.0', '1.0.1'))).status).toBe(403);
+    expect(registry.releases.requests.withCredentials()).toEqual([]);
+  });
+
+  it('R63: a package that is stored for one client is not fetched again for another who may have it, too', async () => {
+    const { registry, paths, ask, get, isHidden } = await forwarding();
+    const first = await get(linkIn(await ask('download', ALICE), paths.download).path);
+    isHidden.remove();
+    expect((await ask('versions', BOB)).status).toBe(200);
+    const second = await get(linkIn(await ask('download', BOB), paths.download).path);
+    expect(second.body.equals(first.body)).toBe(true);
+    expect(registry.releases.requests.count('GET', /\.tar\.gz/)).toBe(1);
+  });
+
+  it('with upstream gone, who was let in still is, and who was not still is not', async () => {
+    const { registry, routes, paths, ask, get } = await forwarding();
+    const { path } = linkIn(await ask('download', ALICE), paths.download);
+    await ask('versions', ALICE);
+    await registry.stop();
+    for (const route of ['versions', 'package'] as const) expect((await ask(route, ALICE)).status, route).toBe(200);
+    expect((await ask('download', ALICE)).status).toBe(204);
+    expect((await get(path)).status).toBe(200);
+    for (const route of routes) {
+      for (const token of [BOB, undefined]) {
+        const answer = await ask(route, token);
+        expect([401, 404, 502], route).toContain(answer.status);
+      }
+    }
+  });
+
+  it('no token is written down, and Larder’s own is never sent upstream', async () => {
+    const tokens = [{ name: 'ci', token: LARDER, roles: ['read'] }];
+    const { registry, paths, ask, get, larder } = await forwarding({ access: { anonymous: 'none', tokens } });
+    expect((await ask('versions', LARDER)).status).toBe(401);
+    const { path } = linkIn(await ask('download', ALICE), paths.download);
+    expect((await get(path)).status).toBe(200);
+    const log = JSON.stringify(larder.log.map(({ message, fields }) => [message, fields, String(fields['error'])]));
+    for (const secret of [ALICE, LARDER, path]) expect(log).not.toContain(secret);
+    expect(registry.requests.count(({ headers }) => headers.authorization === `Bearer ${LARDER}`)).toBe(0);
+  });
+});
