@@ -83,7 +83,7 @@ class BlockEditing {
     const kept = present.filter(({ written }) => !isHash(written) || literals.has(written));
     const edits: Edit[] = present
       .filter(({ written }) => isHash(written) && !literals.has(written))
-      .map(({ range: { start, end } }) => this.#removed(start.offset, end.offset));
+      .flatMap(({ range: { start, end } }) => this.#removed(start.offset, end.offset));
     for (const literal of [...literals].filter((one) => !known.has(one)).sort(byBytes)) {
       const next = kept.find(({ written }) => isHash(written) && written > literal);
       const start = next?.range.start.offset ?? range.end.offset - 1;
@@ -93,18 +93,25 @@ class BlockEditing {
   }
 
   /** With its comma and, when it stands alone on its line, with that line. */
-  #removed(start: number, end: number): Edit {
-    const comma = /[ \t]*,/y;
-    comma.lastIndex = end;
-    const behind = end + (comma.exec(this.#text)?.[0].length ?? 0);
+  #removed(start: number, end: number): Edit[] {
+    const comma = this.#commaBehind(end);
+    if (comma !== undefined && this.#text.slice(end, comma).trim() !== '') {
+      return [
+        { start, end, replacement: '' },
+        { start: comma, end: comma + 1, replacement: '' },
+      ];
+    }
+    const behind = comma === undefined ? end : comma + 1;
     const lineStart = this.#lineStart(start);
     const rest = /[ \t]*\r?\n/y;
     rest.lastIndex = behind;
     const restLength = rest.exec(this.#text)?.[0].length;
     const isAlone = this.#text.slice(lineStart, start).trim() === '' && restLength !== undefined;
-    return isAlone
-      ? { start: lineStart, end: behind + restLength, replacement: '' }
-      : { start, end: behind, replacement: '' };
+    return [
+      isAlone
+        ? { start: lineStart, end: behind + restLength, replacement: '' }
+        : { start, end: behind, replacement: '' },
+    ];
   }
 
   #before(offset: number, literal: string): Edit {
@@ -117,7 +124,7 @@ class BlockEditing {
   #atEnd(lastItemEnd: number | undefined, bracket: number, literal: string): Edit {
     const lineStart = this.#lineStart(bracket);
     const lead = this.#text.slice(lineStart, bracket);
-    if (lastItemEnd !== undefined && !this.#hasCommaBehind(lastItemEnd)) {
+    if (lastItemEnd !== undefined && this.#commaBehind(lastItemEnd) === undefined) {
       return {
         start: lastItemEnd,
         end: lastItemEnd,
@@ -128,11 +135,12 @@ class BlockEditing {
     return { start: lineStart, end: lineStart, replacement: `${lead}  ${literal},${this.#lineEnd}` };
   }
 
-  #hasCommaBehind(offset: number): boolean {
+  /** Comments and line ends may stand before it. */
+  #commaBehind(offset: number): number | undefined {
     const cursor = this.#cursor;
     cursor.offset = offset;
     cursor.skipLines();
-    return cursor.next === ',';
+    return cursor.next === ',' ? cursor.offset : undefined;
   }
 
   /** A list where there was none: behind the last argument. */
