@@ -3,6 +3,7 @@ import path from 'node:path';
 import { NotFound, UpstreamInvalid, UpstreamRefused } from '../../errors.ts';
 import { refuseInternalHost } from '../address-guard.ts';
 import { defaultRoots, type ProxySettings } from '../connections.ts';
+import { proxyFor } from '../egress-proxy.ts';
 import type { HttpClient } from '../http-client.ts';
 import type { Upstream } from '../upstream.ts';
 import { addressesFor } from './git-addresses.ts';
@@ -10,7 +11,6 @@ import { parseAdvertisement } from './git-advertisement.ts';
 import type { GitSettings } from './git-environment.ts';
 import { accessRefused, noRepository } from './git-failures.ts';
 import { basicCredentials, type GitHostAccess } from './git-host-access.ts';
-import { egressProxyFor } from './git-proxy.ts';
 import type { GitRefs } from './git-refs.ts';
 import type { GitRepository } from './module-location.ts';
 import { stored } from './work-files.ts';
@@ -83,13 +83,13 @@ export async function httpsSettings(
   options: { directory: string; proxy: ProxySettings; extraCa: string | undefined; signal: AbortSignal },
 ): Promise<GitSettings> {
   const certificates = await writeCertificates(upstream, options);
-  const proxy = egressProxyFor(url, options.proxy);
+  const proxy = proxyFor(url, options.proxy);
   if (proxy !== undefined && !upstream.privateNetwork) refuseInternalHost(url);
   // A proxy looks names up by itself.
   const addresses = proxy === undefined ? await addressesFor(url, upstream, options.signal) : [];
   return [
     ...certificates,
-    ['http.proxy', proxy ?? ''],
+    ['http.proxy', proxy?.href ?? ''],
     ...(authorization === undefined
       ? []
       : [[`http.${url.origin}/.extraHeader`, `Authorization: ${authorization}`] as const]),
