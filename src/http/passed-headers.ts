@@ -76,7 +76,12 @@ export function headersForClient({ rawHeaders, headers }: IncomingMessage): stri
   return kept;
 }
 
-/** A connection may have headers of its own, and says which. */
+/**
+ * A connection may have headers of its own, and says which. What tells where a body ends is none of them: bytes that go
+ * on without it are the next request to whoever gets them.
+ */
 function namedIn(connection: string | undefined): ReadonlySet<string> {
-  return new Set((connection ?? '').split(',').map((name) => name.trim().toLowerCase()));
+  const named = new Set((connection ?? '').split(',').map((name) => name.trim().toLowerCase()));
+  named.delete('content-length');
+  return named;
 }

@@ -324,6 +324,15 @@ it.each([
   expect(upstream.requests).toEqual([]);
 });
 
+it('a client cannot take away what tells where its body ends', async () => {
+  const { exchange, base } = await passing(echo, { rule: { forward: true } });
+  const answer = await exchange(
+    `DELETE ${base}/v2/modules/1 HTTP/1.1\nHost: larder.test\nConnection: close, content-length\n${bearer(THEIRS)}\n` +
+      'Content-Length: 5\n\nhello',
+  );
+  expect(answer.json()).toEqual({ method: 'DELETE', url: '/v2/modules/1', body: 'hello' });
+});
+
 describe('trouble', () => {
   it('a refused connection, a host that nobody knows: 502, and then it is left alone for a while', async () => {
     const { ask, base, upstream, failures } = await passing(echo);
