@@ -2,6 +2,8 @@ import { REGISTRY } from '../test/support/internet.ts';
 import type { ProviderOptions } from '../test/support/published-provider.ts';
 
 const MB = 1_000_000;
+/** Of the upstream. */
+const ARCHIVE_HOST = 'releases.example.test';
 
 /** What the clients of this machine install. */
 export const OWN_PLATFORM = `${process.platform}_${process.arch === 'x64' ? 'amd64' : process.arch}`;
@@ -35,6 +37,35 @@ export const WORKSPACE = Array.from({ length: 5 }, (_, index) => provider(`part$
 
 export const EVERYTHING = [...COMMON, BROAD, SMALL_ARCHIVE, LARGE_ARCHIVE, MIDDLING_ARCHIVE, ...WORKSPACE];
 
+/** One version of a module, in an archive at the archive host. */
+export interface PublishedModule {
+  readonly namespace: string;
+  readonly name: string;
+  readonly system: string;
+  readonly version: string;
+  /** Of source text, 10 kB each on average: a quarter of that in the package. */
+  readonly files: number;
+}
+
+const module = (name: string, more: Partial<PublishedModule>): PublishedModule => ({
+  namespace: 'bench',
+  name,
+  system: 'aws',
+  version: '1.0.0',
+  files: 1,
+  ...more,
+});
+
+/** About 60 kB as a package. */
+export const SMALL_MODULE = module('small', { files: 15 });
+/** About 1 MB as a package. */
+export const LARGE_MODULE = module('large', { files: 330 });
+/** Many versions. */
+export const RELEASED_MODULE = Array.from({ length: 20 }, (_, minor) =>
+  module('released', { version: `1.${minor}.0` }),
+);
+export const MODULES = [SMALL_MODULE, LARGE_MODULE, ...RELEASED_MODULE];
+
 /** Paths of a provider below a mirror: the same for Larder and for a static server on its data directory. */
 export function indexPath({ namespace, type }: ProviderOptions): string {
   return `/providers/${REGISTRY}/${namespace}/${type}/index.json`;
@@ -51,7 +82,26 @@ export function archivePath(of: ProviderOptions, platform = OWN_PLATFORM): strin
 /** Where the upstream itself has an archive. */
 export function originUrl(of: ProviderOptions, platform = OWN_PLATFORM): string {
   const release = `${of.namespace}/terraform-provider-${of.type}/releases/download/${of.version}`;
-  return `https://releases.example.test/${release}/${filename(of, platform)}`;
+  return `https://${ARCHIVE_HOST}/${release}/${filename(of, platform)}`;
+}
+
+export function moduleVersionsPath({ namespace, name, system }: PublishedModule): string {
+  return `/registry/${REGISTRY}/v1/modules/${namespace}/${name}/${system}/versions`;
+}
+
+export function modulePackagePath({ namespace, name, system, version }: PublishedModule): string {
+  const module = `/registry/${REGISTRY}/v1/modules/${namespace}/${name}/${system}`;
+  return `${module}/${version}/${namespace}-${name}-${system}-${version}.tar.gz`;
+}
+
+/** The same package in Larder's data directory. */
+export function storedModulePath({ namespace, name, system, version }: PublishedModule): string {
+  return `/modules/${REGISTRY}/${namespace}/${name}/${system}/${version}.tar.gz`;
+}
+
+/** Where the upstream has what the package is made of. */
+export function moduleArchiveUrl({ namespace, name, system, version }: PublishedModule): string {
+  return `https://${ARCHIVE_HOST}/modules/${namespace}-${name}-${system}-${version}.tar.gz`;
 }
 
 function filename({ type, version }: ProviderOptions, platform: string): string {

@@ -3,12 +3,13 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { describeMachine, load } from './machine.ts';
 import { requirePrograms, runProgram } from './processes.ts';
-import { EVERYTHING } from './published.ts';
+import { EVERYTHING, MODULES } from './published.ts';
 import { asMarkdown, type Report, withResults } from './report.ts';
 import type { Result } from './rounds.ts';
 import { startUpstream, type Upstream } from './upstream.ts';
 import { coldArchive } from './workloads/cold-archive.ts';
 import { init } from './workloads/init.ts';
+import { modules } from './workloads/modules.ts';
 import { warm } from './workloads/warm.ts';
 
 const LATENCY_MS = 40;
@@ -16,7 +17,7 @@ const MIN_ROUNDS = 3;
 
 const WORKLOADS: Readonly<
   Record<string, (upstream: Upstream, settings: { rounds: number; seconds: number }) => Promise<Result[]>>
-> = { warm, init, 'cold-archive': coldArchive };
+> = { warm, init, 'cold-archive': coldArchive, modules };
 
 const { values: options } = parseArgs({
   options: {
@@ -34,6 +35,8 @@ await requirePrograms({
   nginx: 'apt-get install nginx-light',
   wrk: 'apt-get install wrk',
   curl: 'apt-get install curl',
+  git: 'apt-get install git',
+  gzip: 'apt-get install gzip',
   taskset: 'apt-get install util-linux',
   terraform: 'install Terraform 1.x from developer.hashicorp.com/terraform/install',
 });
@@ -41,7 +44,7 @@ await runProgram('npm', ['run', '--silent', 'build']);
 
 const machine = await describeMachine();
 const before = load();
-const upstream = await startUpstream({ latencyMs: LATENCY_MS, providers: EVERYTHING });
+const upstream = await startUpstream({ latencyMs: LATENCY_MS, providers: EVERYTHING, modules: MODULES });
 const results: Result[] = [];
 try {
   for (const name of chosen) results.push(...((await WORKLOADS[name]?.(upstream, settings)) ?? []));

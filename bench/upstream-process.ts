@@ -4,11 +4,15 @@
  * its standard input is open.
  */
 import { Internet } from '../test/support/internet.ts';
+import { moduleTarGz } from '../test/support/module-archive.ts';
+import { moduleArchiveUrl, type PublishedModule } from './published.ts';
+import { sourceFiles } from './source-text.ts';
 import type { UpstreamLocation, UpstreamScript } from './upstream.ts';
 
 const script = JSON.parse(process.argv[2] ?? '') as UpstreamScript;
 const internet = await Internet.start();
 for (const provider of script.providers) await internet.registry.addProvider(provider);
+for (const module of script.modules) publishModule(module);
 internet.registry.latencyMs = script.latencyMs;
 
 const location: UpstreamLocation = { proxy: internet.proxy.url, ca: internet.registry.ca };
@@ -16,3 +20,9 @@ console.log(JSON.stringify(location));
 
 process.stdin.resume();
 process.stdin.once('end', () => process.exit());
+
+function publishModule(module: PublishedModule): void {
+  const url = moduleArchiveUrl(module);
+  internet.registry.addModule({ ...module, location: url });
+  internet.registry.addModuleArchive(new URL(url).pathname, moduleTarGz(sourceFiles(url, module.files)));
+}

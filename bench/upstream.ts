@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { ProviderOptions } from '../test/support/published-provider.ts';
+import type { PublishedModule } from './published.ts';
 
 const PROCESS = fileURLToPath(new URL('./upstream-process.ts', import.meta.url));
 
@@ -11,6 +12,7 @@ export interface UpstreamScript {
   /** Before each of its answers, milliseconds. */
   readonly latencyMs: number;
   readonly providers: readonly ProviderOptions[];
+  readonly modules: readonly PublishedModule[];
 }
 
 export interface UpstreamLocation {

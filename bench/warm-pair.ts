@@ -21,14 +21,33 @@ export interface WarmPair {
   stop(): Promise<void>;
 }
 
-/** @throws if the two do not speak the same TLS version and cipher: then nothing could be compared */
-export async function startWarmPair(upstream: Upstream, providers: readonly ProviderOptions[]): Promise<WarmPair> {
+/** With all archives of these providers, and their hashes. @throws as `startFilledPair` does */
+export function startWarmPair(upstream: Upstream, providers: readonly ProviderOptions[]): Promise<WarmPair> {
+  return startFilledPair(upstream, async (larder) => {
+    const paths = providers.flatMap((provider) =>
+      (provider.platforms ?? [OWN_PLATFORM]).map((platform) => archivePath(provider, platform)),
+    );
+    await fetchAll(larder, paths);
+    await packageHashesKnown(larder, providers);
+  });
+}
+
+/** Has a Larder fetch what is at these paths of it. */
+export function fetchAll({ url, setup }: BuiltLarder, paths: readonly string[]): Promise<void> {
+  const urls = paths.map((path) => url + path);
+  return downloadAll(urls, { caFile: setup.caFile }, 4);
+}
+
+/**
+ * @param fill has Larder fetch everything that is asked for later
+ * @throws if the two do not speak the same TLS version and cipher: then nothing could be compared
+ */
+export async function startFilledPair(
+  upstream: Upstream,
+  fill: (larder: BuiltLarder) => Promise<void>,
+): Promise<WarmPair> {
   const larder = await startBuiltLarder(upstream);
-  const urls = providers.flatMap((provider) =>
-    (provider.platforms ?? [OWN_PLATFORM]).map((platform) => larder.url + archivePath(provider, platform)),
-  );
-  await downloadAll(urls, { caFile: larder.setup.caFile }, 4);
-  await packageHashesKnown(larder, providers);
+  await fill(larder);
   await delay(QUIET_MS);
   const nginx = await startNginx(larder.setup);
   const [ours, theirs] = await Promise.all([cipherOf(larder.url, larder), cipherOf(nginx.url, larder)]);
