@@ -14,8 +14,9 @@ const MAX_SHOWN_LENGTH = 200;
 
 /** How the part of a complaint that is recognised is told. The first that fits counts: later ones come along with it. */
 const MEANINGS: readonly [RegExp, (repository: GitRepository, complaint: string) => LarderError][] = [
-  [/No space left on device/, () => new StorageFailed('fetching a git repository', { code: 'ENOSPC' })],
-  [/Disk quota exceeded/, () => new StorageFailed('fetching a git repository', { code: 'EDQUOT' })],
+  // Of this machine's disk; that of the host is not ours to mend.
+  [/^(?!remote:).*No space left on device/m, () => new StorageFailed('fetching a git repository', { code: 'ENOSPC' })],
+  [/^(?!remote:).*Disk quota exceeded/m, () => new StorageFailed('fetching a git repository', { code: 'EDQUOT' })],
   [
     /Host key verification failed|HOST IDENTIFICATION HAS CHANGED|No \S+ host key is known/i,
     ({ host }) =>
