@@ -1,5 +1,5 @@
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { devNull, tmpdir } from 'node:os';
 import path from 'node:path';
 import { LarderError, UpstreamInvalid, UpstreamUnreachable } from '../../errors.ts';
 import type { Logger } from '../../logger.ts';
@@ -258,8 +258,9 @@ export class GitSource {
     const env = gitEnvironment({
       directory,
       searchPath: this.#searchPath,
-      // No repository is needed for this, and none that happens to lie around is to be found.
-      variables: { ...variables, GIT_DIR: path.join(directory, 'no-such-repository', 'git') },
+      // No repository is needed for this. Any directory named here could be made, with settings in it, by whoever else is
+      // on the machine.
+      variables: { ...variables, GIT_DIR: devNull },
     });
     const args = ['ls-remote', '--symref', '--end-of-options', url];
     const output = await runGit({ args, cwd: directory, env, signal }, MAX_LISTING_BYTES);
