@@ -62,13 +62,14 @@ export class MovedModules {
     this.#running.add(running);
   }
 
-  /** Breaks off what is under way. */
+  /** Breaks off what is under way, and does not begin what waits. */
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.all(this.#running);
   }
 
   async #look(upstream: Upstream, { release, sha256, subdir, ...stored }: StoredPackage): Promise<void> {
+    if (this.#closing.signal.aborted) return;
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(this.#timeLimitMs)]);
     try {
       const fingerprint = await this.#sources.fingerprint(upstream, release, signal);
