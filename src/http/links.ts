@@ -103,7 +103,9 @@ export class Links {
 
 function pathOf(file: LinkedFile): string {
   if (!(file instanceof ModuleRelease)) return `${file.provider}/${file.filename}`;
-  return `${file.module}/${file.version}/${file.filename}`;
+  const { module, version, filename } = file;
+  // As it was written, since an upstream that decides who may have it is asked so; what is signed is the identity.
+  return `${module.hostname}/${module.written}/${version}/${filename}`;
 }
 
 /**

@@ -1,7 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
+import { ModuleAddress, ModuleRelease } from '../../src/address/module.ts';
 import { ProviderAddress } from '../../src/address/provider.ts';
+import { Version } from '../../src/address/version.ts';
 import { Authenticator, type KnownToken } from '../../src/http/authenticate.ts';
 import { type LinkKeySource, Links, longestLife } from '../../src/http/links.ts';
 import type { LinkKey } from '../../src/store/link-key-ring.ts';
@@ -30,6 +32,18 @@ function make(options: { keys?: Keys; lifetimeMs?: number } = {}) {
 }
 
 const capabilityOf = (path: string) => path.split('/')[1] ?? '';
+
+it('a link to a module’s package names it as it was written, and is one for the module however it is written', async () => {
+  const { links } = make();
+  const version = Version.parse('1.0.0');
+  const written = new ModuleRelease(ModuleAddress.parse('registry.example.com/Acme/Net/aws'), version);
+  const path = links.pathFor(written, 'token:ci');
+  expect(path).toMatch(/^get\/[^/]+\/registry\.example\.com\/Acme\/Net\/aws\/1\.0\.0\/acme-net-aws-1\.0\.0\.tar\.gz$/);
+  const lowerCase = new ModuleRelease(ModuleAddress.parse('registry.example.com/acme/net/aws'), version);
+  for (const release of [written, lowerCase]) {
+    expect(await links.verify(capabilityOf(path), release)).toBe('token:ci');
+  }
+});
 
 describe('a capability', () => {
   it('is good for its file, as often as one likes, until its time is over', async () => {
