@@ -6,6 +6,7 @@ import type { ReadableArchive } from '../cache/readable-archive.ts';
 import { IntegrityMismatch, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { MadePackage, ModuleStore, PackageRecord, StoredPackage, WorkDirectory } from '../store/module-store.ts';
+import { isGlob } from '../upstream/module-package/glob.ts';
 import type { ModuleVersions } from '../upstream/module-registry.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { DriftReports } from './drift.ts';
@@ -217,8 +218,8 @@ function packageOf({ subdir, sha256 }: StoredPackage, upstream: Upstream): Locat
 /** Where the module will be in a package that is not made yet: a leading glob stands for the directory that becomes the root. */
 function subdirAhead(subdir: string, { module, version }: ModuleRelease): string {
   const [first = '', ...rest] = subdir.split('/');
-  const ahead = /[*?[\]{}]/.test(first) ? rest.join('/') : subdir;
-  if (!/[*?[\]{}]/.test(ahead)) return ahead;
+  const ahead = isGlob(first) ? rest.join('/') : subdir;
+  if (!isGlob(ahead)) return ahead;
   throw new UpstreamUnreachable(
     String(module.hostname),
     'busy',
