@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -12,6 +13,7 @@ import type { LocationChecksum, ModuleLocation } from './module-package/module-l
 import { packTree } from './module-package/pack.ts';
 import type { PackageLimits } from './module-package/package-limits.ts';
 import { unpackArchive } from './module-package/unpack.ts';
+import { stored } from './module-package/work-files.ts';
 import type { Upstream } from './upstream.ts';
 
 /** What Larder can fetch and pack. */
@@ -19,7 +21,7 @@ export type MirroredLocation = Exclude<ModuleLocation, { kind: 'unmirrored' }>;
 
 /** A package: one flat tar.gz, the same bytes whenever and wherever it is made of the same files. */
 export interface PackedModule {
-  /** In the directory that was given. */
+  /** Somewhere in the directory that was given. */
   readonly file: string;
   readonly sha256: Sha256;
   /** Bytes. */
@@ -59,7 +61,8 @@ export class ModulePackages {
   }
 
   /**
-   * @param directory an empty one, for everything that is needed on the way, the package included
+   * @param parent for everything that is needed on the way, the package included; what an attempt before left there
+   *   is not touched
    * @throws NotFound, UpstreamUnreachable, UpstreamRefused of the archive's or repository's host
    * @throws UpstreamInvalid when what is there cannot be a package, or is over a limit
    * @throws IntegrityMismatch when it does not have the checksum that the location demands
@@ -67,9 +70,10 @@ export class ModulePackages {
   async make(
     location: MirroredLocation,
     access: LocationAccess,
-    directory: string,
+    parent: string,
     signal: AbortSignal,
   ): Promise<PackedModule> {
+    const directory = await stored(mkdtemp(join(parent, 'package-')));
     const tree = new FileTree({ directory, limits: this.#limits, host: hostOf(location) });
     const fingerprint =
       location.kind === 'git'
