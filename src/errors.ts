@@ -37,6 +37,11 @@ export class HostNotAllowed extends LarderError {
   readonly code = 'HOST_NOT_ALLOWED';
 }
 
+/** It exists, where no mirror can fetch it, and the operator wants nobody sent there. */
+export class NotMirrored extends LarderError {
+  readonly code = 'NOT_MIRRORED';
+}
+
 /** The upstream's `include`/`exclude` patterns leave this address out. */
 export class AddressExcluded extends LarderError {
   readonly code = 'ADDRESS_EXCLUDED';

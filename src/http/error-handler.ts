@@ -38,6 +38,8 @@ const STATUS: Readonly<Record<string, (error: never) => number>> = {
   HOST_NOT_ALLOWED: () => 404,
   // Not 403: the clients would blame their credentials for this mirror.
   ADDRESS_EXCLUDED: () => 404,
+  // The clients show the reason of this status, and do not ask again.
+  NOT_MIRRORED: () => 501,
   UPSTREAM_UNREACHABLE: (error: UpstreamUnreachable) => UNREACHABLE_STATUS[error.reason] ?? 502,
   UPSTREAM_REFUSED: () => 502,
   UPSTREAM_INVALID: () => 502,

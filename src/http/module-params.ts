@@ -17,9 +17,10 @@ export function parseModule({ hostname, namespace, name, system }: ModuleParams)
   return new ModuleAddress(Hostname.parse(hostname), namespace, name, system);
 }
 
-/** @throws InvalidAddress */
+/** The version may be spelled as registries publish it, too: `v1.0.0`, `1.0`. @throws InvalidAddress */
 export function parseRelease(params: ModuleParams & { version: string }): ModuleRelease {
-  return new ModuleRelease(parseModule(params), Version.parse(params.version));
+  const { version } = params;
+  return new ModuleRelease(parseModule(params), Version.fromPublished(version) ?? Version.parse(version));
 }
 
 /** A release by the name of its package. @throws InvalidAddress, RequestError */

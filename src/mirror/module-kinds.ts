@@ -53,7 +53,12 @@ const storedVersions: Pick<MetadataKind<ModuleVersions>, 'decode' | 'encode'> = 
   }),
 };
 
-const locationShape = z.object({ location: z.string(), base: z.url(), useRegistryCredentials: z.boolean() });
+const locationShape = z.object({
+  location: z.string(),
+  base: z.url(),
+  useRegistryCredentials: z.boolean(),
+  isDirect: z.boolean(),
+});
 
 const storedLocation: Pick<MetadataKind<LocationAnswer>, 'decode' | 'encode'> = {
   decode: (stored) => locationShape.parse(stored),

@@ -1,5 +1,5 @@
 import type { ModuleRelease } from '../address/module.ts';
-import { hasCode, UpstreamInvalid } from '../errors.ts';
+import { hasCode, NotMirrored } from '../errors.ts';
 import type { MadePackage, PackageRecord } from '../store/module-store.ts';
 import type { ModuleLocation } from '../upstream/module-package/module-location.ts';
 import { parseLocation } from '../upstream/module-package/parse-location.ts';
@@ -46,8 +46,8 @@ export class ModuleSources {
 }
 
 /** @throws UpstreamInvalid when nobody could make anything of it */
-export function locationOf({ location, base }: LocationAnswer): ModuleLocation {
-  return parseLocation(location, { base: new URL(base) });
+export function locationOf({ location, base, isDirect }: LocationAnswer): ModuleLocation {
+  return parseLocation(location, { base: new URL(base), isDirect });
 }
 
 function mirrored(answer: LocationAnswer, release: ModuleRelease): MirroredLocation {
@@ -63,10 +63,9 @@ function access(upstream: Upstream, answer: LocationAnswer) {
   return { upstream, authenticate: answer.useRegistryCredentials && isOwn };
 }
 
-export function cannotBeMirrored({ module, version }: ModuleRelease, scheme: string): UpstreamInvalid {
-  return new UpstreamInvalid(
-    String(module.hostname),
-    `keeps ${module.written} ${version} where a mirror cannot fetch it (${scheme})`,
+export function cannotBeMirrored({ module, version }: ModuleRelease, scheme: string): NotMirrored {
+  return new NotMirrored(
+    `${module.hostname} keeps ${module.written} ${version} where a mirror cannot fetch it (${scheme})`,
     { hint: 'with modules.unsupported: pass clients are sent there to fetch it themselves' },
   );
 }

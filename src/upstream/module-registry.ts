@@ -39,6 +39,8 @@ export interface LocationAnswer {
   readonly base: string;
   /** The package is to be fetched with the credentials of the registry. */
   readonly useRegistryCredentials: boolean;
+  /** It says whether to: then clients that know of that fetch the package themselves, without go-getter. */
+  readonly isDirect: boolean;
 }
 
 /**
@@ -132,9 +134,10 @@ function readLocation(answer: FetchedBody, what: string): Omit<LocationAnswer, '
   const document = jsonObjectOf(answer);
   const location = document?.['location'];
   if (typeof location === 'string' && location !== '') {
-    return { location, useRegistryCredentials: document?.['use_registry_credentials'] === true };
+    const flag = document?.['use_registry_credentials'];
+    return { location, useRegistryCredentials: flag === true, isDirect: typeof flag === 'boolean' };
   }
-  if (header !== undefined) return { location: header, useRegistryCredentials: false };
+  if (header !== undefined) return { location: header, useRegistryCredentials: false, isDirect: false };
   if (!document && answer.body.length > 0) parseJsonObject(answer, what);
   throw new UpstreamInvalid(answer.url.host, `answered ${what} without one`);
 }

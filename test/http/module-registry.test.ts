@@ -89,9 +89,19 @@ describe('the download answer', () => {
     expect(await locationOf({ kind: 'elsewhere', location })).toBe(location);
   });
 
-  it('is about canonical versions only', async () => {
-    const { ask } = await start({}, { modules: modules() });
-    expect((await ask(`GET ${MODULE}/v1.0.0/download`)).statusLine).toContain('400');
+  it('R06: is the same for a version as registries spell it', async () => {
+    const asked: string[] = [];
+    const locate = async (release: ModuleRelease) => {
+      asked.push(release.toString());
+      return located();
+    };
+    const { ask } = await start({}, { modules: modules({ locate }) });
+    for (const spelling of ['v1.0.0', '1.0', '01.0.0', '1.0.0']) {
+      const { headers } = await ask(`GET ${MODULE}/${spelling}/download`);
+      expect(headers['x-terraform-get']).toContain('./acme-net-aws-1.0.0.tar.gz');
+    }
+    expect(new Set(asked)).toEqual(new Set([RELEASE.toString()]));
+    expect((await ask(`GET ${MODULE}/latest/download`)).statusLine).toContain('400');
   });
 });
 
@@ -164,7 +174,7 @@ describe('where clients need a token', () => {
     const base = `https://larder.test${MODULE}/1.0.0/download`;
     const link = new URL(headers['x-terraform-get'] ?? '', base);
     expect(link.pathname).toMatch(
-      /^\/get\/[^/]+\/registry\.example\.com\/acme\/net\/aws\/1\.0\.0\/acme-net-aws-1\.0\.0\.tar\.gz$/,
+      /^\/get\/[^/]+\/registry\.example\.com\/Acme\/net\/aws\/1\.0\.0\/acme-net-aws-1\.0\.0\.tar\.gz$/,
     );
     expect(link.search).toBe(`?checksum=sha256:${SHA256}`);
     expect((await ask(`GET ${link.pathname}`)).body.equals(CONTENT)).toBe(true);

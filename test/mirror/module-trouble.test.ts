@@ -12,6 +12,7 @@ import {
   neverAnswer,
   redirect,
   replaceBody,
+  reply,
   reset,
   shortCleanEnd,
   status,
@@ -158,7 +159,6 @@ describe('an upstream in trouble over modules', () => {
       await moduleVersions('acme/net/AWS'),
       await moduleVersions('acme/n..t/aws'),
       await moduleVersions('acme/net/aws%2f..%2f..'),
-      await download('v1.0.0'),
       await download('latest'),
     ]) {
       expect([400, 404]).toContain(answer.status);
@@ -339,7 +339,7 @@ describe('a token of the registry', () => {
   it('R11: an archive that clients would fetch directly needs neither an extension nor a leading dot', async () => {
     for (const location of ['/archives/net/1.0.0.tar.gz?v=1', './download/archive', 'download/archive']) {
       const { registry, package: get } = await privateRegistry(() => location, true);
-      registry.on(/\/download\/archive$/, { status: 200, body: moduleTarGz(netFiles('1.0.0')) });
+      registry.on(/\/download\/archive$/, () => reply(200, moduleTarGz(netFiles('1.0.0'))));
       expect((await get()).status, location).toBe(200);
     }
   });

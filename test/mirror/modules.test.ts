@@ -190,7 +190,7 @@ describe('the location of a module', () => {
 
       const refusing = await startModuleScene({ registry, config: { modules: { unsupported: 'refuse' } } });
       const refused = await refusing.download();
-      expect(refused.status).toBe(502);
+      expect(refused.status).toBe(501);
       expect(refused.json().errors[0]).toContain(registry.hostname);
       expect(refused.json().errors[0]).toContain(scheme);
       expect(refused.json().hint).toContain('modules.unsupported');

@@ -138,27 +138,28 @@ describe('the location of a package', () => {
   });
 
   const credentials = { location: '../pkg.tgz', use_registry_credentials: true };
-  test.each<[string, Reply, string, boolean]>([
-    ['JSON alone', { body: { location: GIT } }, GIT, false],
-    ['204 and a header', { status: 204, headers: header('./x.tar.gz') }, './x.tar.gz', false],
-    ['200, an empty body and a header', { headers: header('./x.tar.gz') }, './x.tar.gz', false],
-    ['200, no JSON and a header', { body: 'OK', headers: header('./x.tar.gz') }, './x.tar.gz', false],
-    ['an empty location and a header', { body: { location: '' }, headers: header(GIT) }, GIT, false],
-    ['{} and a header', { body: {}, headers: header(GIT) }, GIT, false],
-    ['an odd location and a header', { body: { location: 7 }, headers: header(GIT) }, GIT, false],
-    ['both, different', { body: { location: GIT }, headers: header('./x.tar.gz') }, GIT, false],
-    ['credentials demanded', { body: credentials }, '../pkg.tgz', true],
-    ['credentials declined', { body: { ...credentials, use_registry_credentials: false } }, '../pkg.tgz', false],
-    ['credentials in an odd way', { body: { ...credentials, use_registry_credentials: 'yes' } }, '../pkg.tgz', false],
+  test.each<[string, Reply, string, { use?: boolean; direct?: boolean }]>([
+    ['JSON alone', { body: { location: GIT } }, GIT, {}],
+    ['204 and a header', { status: 204, headers: header('./x.tar.gz') }, './x.tar.gz', {}],
+    ['200, an empty body and a header', { headers: header('./x.tar.gz') }, './x.tar.gz', {}],
+    ['200, no JSON and a header', { body: 'OK', headers: header('./x.tar.gz') }, './x.tar.gz', {}],
+    ['an empty location and a header', { body: { location: '' }, headers: header(GIT) }, GIT, {}],
+    ['{} and a header', { body: {}, headers: header(GIT) }, GIT, {}],
+    ['an odd location and a header', { body: { location: 7 }, headers: header(GIT) }, GIT, {}],
+    ['both, different', { body: { location: GIT }, headers: header('./x.tar.gz') }, GIT, {}],
+    ['credentials demanded', { body: credentials }, '../pkg.tgz', { use: true, direct: true }],
     [
-      'credentials beside an empty location',
-      { body: { ...credentials, location: '' }, headers: header(GIT) },
-      GIT,
-      false,
+      'credentials declined',
+      { body: { ...credentials, use_registry_credentials: false } },
+      '../pkg.tgz',
+      { direct: true },
     ],
-  ])('R11: %s', async (_, reply, location, useRegistryCredentials) => {
+    ['credentials in an odd way', { body: { ...credentials, use_registry_credentials: 'yes' } }, '../pkg.tgz', {}],
+    ['credentials beside an empty location', { body: { ...credentials, location: '' }, headers: header(GIT) }, GIT, {}],
+  ])('R11: %s', async (_, reply, location, { use = false, direct = false }) => {
     const { download, server } = await registry({ [DOWNLOAD]: reply });
-    expect(await download()).toEqual({ location, base: `${server.origin}${DOWNLOAD}`, useRegistryCredentials });
+    const base = `${server.origin}${DOWNLOAD}`;
+    expect(await download()).toEqual({ location, base, useRegistryCredentials: use, isDirect: direct });
   });
 
   test.each<[string, Reply]>([

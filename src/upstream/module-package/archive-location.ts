@@ -16,6 +16,8 @@ const FORMATS: Readonly<Record<string, ArchiveFormat>> = {
 const SINGLE_FILES: ReadonlySet<string> = new Set(['gz', 'xz', 'bz2']);
 /** What the clients take for a no, as Go does. */
 const NO: ReadonlySet<string> = new Set(['0', 'f', 'F', 'false', 'FALSE', 'False']);
+/** What clients search for where to go on. */
+export const HTTP_PAGE = 'http page';
 /** Hex digits of a digest. */
 const DIGEST_LENGTHS = { md5: 32, sha1: 40, sha256: 64, sha512: 128 } as const;
 
@@ -33,7 +35,7 @@ export function archiveLocation(url: URL, { subdir: raw, query }: LocationParts,
   const format = formatOf(taken.archive, decoded(url.pathname), refuse);
   if (!format) {
     const text = `${subdir ? `${url.href.replace(/\/$/, '')}//${subdir}` : url.href}${query && `?${query}`}`;
-    return { kind: 'unmirrored', scheme: 'http page', text };
+    return { kind: 'unmirrored', scheme: HTTP_PAGE, text };
   }
   const checksum = taken.checksum === undefined ? undefined : parseChecksum(taken.checksum, refuse);
   const fetched = new URL(url);

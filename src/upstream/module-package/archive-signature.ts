@@ -14,16 +14,16 @@ const SIGNATURES: readonly (readonly [ArchiveFormat, Buffer])[] = [
 /** Where tar says that it is tar. */
 const TAR_MAGIC_OFFSET = 257;
 
-/** Whether these first bytes of a file may be an archive of the format. */
-export function begins(bytes: Buffer, format: ArchiveFormat): boolean {
-  return SIGNATURES.some(([known, signature]) => known === format && startsWith(bytes, signature));
+/** What these first bytes of a file may be the beginning of. */
+export function formatOf(bytes: Buffer): ArchiveFormat | undefined {
+  return SIGNATURES.find(([, signature]) => startsWith(bytes, signature))?.[0];
 }
 
 /** What came in place of an archive, in words. */
 export function describe(bytes: Buffer): string {
   if (bytes.length === 0) return 'nothing';
-  const known = SIGNATURES.find(([, signature]) => startsWith(bytes, signature));
-  if (known) return { zip: 'zip', 'tar.gz': 'gzip', 'tar.xz': 'xz', 'tar.bz2': 'bzip2' }[known[0]];
+  const format = formatOf(bytes);
+  if (format) return { zip: 'zip', 'tar.gz': 'gzip', 'tar.xz': 'xz', 'tar.bz2': 'bzip2' }[format];
   if (bytes.toString('latin1', TAR_MAGIC_OFFSET, TAR_MAGIC_OFFSET + 5) === 'ustar') return 'tar without compression';
   const text = bytes.toString('utf8').trimStart();
   if (/^(?:<!doctype html|<html|<head|<body)/i.test(text)) return 'an HTML page';

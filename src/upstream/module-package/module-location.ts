@@ -35,7 +35,8 @@ export type ModuleLocation =
       readonly kind: 'archive';
       /** Without `archive` and `checksum`; the rest of the query as it was given, byte for byte. */
       readonly url: URL;
-      readonly format: ArchiveFormat;
+      /** `undefined`: only its first bytes tell. */
+      readonly format: ArchiveFormat | undefined;
       readonly checksum: LocationChecksum | undefined;
       readonly subdir: string;
     }

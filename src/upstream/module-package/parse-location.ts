@@ -1,5 +1,5 @@
 import { UpstreamInvalid } from '../../errors.ts';
-import { archiveLocation } from './archive-location.ts';
+import { archiveLocation, HTTP_PAGE } from './archive-location.ts';
 import { gitLocation, isGitScpForm, isGitShorthand } from './git-location.ts';
 import { type LocationParts, partsOf, type Refuse } from './location-parts.ts';
 import type { ModuleLocation } from './module-location.ts';
@@ -32,9 +32,14 @@ const REMOTE_SCHEMES: ReadonlySet<string> = new Set(['http:', 'https:', 'ssh:', 
  * registry addresses, several lines of text) is refused, as is a checksum that is demanded and cannot be checked. Plain
  * http is read: whoever fetches decides about it. https://developer.hashicorp.com/terraform/language/modules/sources
  *
+ * `isDirect`: OpenTofu fetches it itself, without go-getter: any relative URL is one, and an archive needs no extension.
+ *
  * @throws UpstreamInvalid which names the registry and never the location, for that may hold secrets
  */
-export function parseLocation(text: string, { base }: { readonly base: URL }): ModuleLocation {
+export function parseLocation(
+  text: string,
+  { base, isDirect = false }: { readonly base: URL; readonly isDirect?: boolean },
+): ModuleLocation {
   const refuse: Refuse = (why, hint) =>
     new UpstreamInvalid(base.host, `gives a module location ${why}`, hint === undefined ? {} : { hint });
   if (text.trim() === '') throw refuse('that is empty');
@@ -42,11 +47,19 @@ export function parseLocation(text: string, { base }: { readonly base: URL }): M
   if (NEVER_IN_IT.test(text) || text.trim() !== text) throw refuse('with characters that cannot be in one');
   // The clients drop what follows, which is hardly ever what was meant.
   if (text.includes('#')) throw refuse('with a fragment (#…), which means nothing in one');
-  const location = read(text, base, refuse);
+  const location = isDirect ? readDirect(text, base, refuse) : read(text, base, refuse);
   if (location.kind === 'unmirrored' && !/^[\x21-\x7e]+$/.test(location.text)) {
     throw refuse('with characters that cannot be in one');
   }
   return location;
+}
+
+/** What older clients understand, too, is read as they do. */
+function readDirect(text: string, base: URL, refuse: Refuse): ModuleLocation {
+  const isBare = !FORCED.test(text) && !SCHEME.test(text) && !text.startsWith('/');
+  const location = read(isBare && !text.startsWith('.') ? `./${text}` : text, base, refuse);
+  if (location.kind !== 'unmirrored' || location.scheme !== HTTP_PAGE) return location;
+  return { kind: 'archive', url: new URL(location.text), format: undefined, checksum: undefined, subdir: '' };
 }
 
 function read(text: string, base: URL, refuse: Refuse): ModuleLocation {

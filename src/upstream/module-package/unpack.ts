@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { LarderError, StorageFailed, UpstreamInvalid, UpstreamUnreachable } from '../../errors.ts';
 import { deadlineFailure } from '../failures.ts';
-import { begins, describe, SIGNATURE_BYTES } from './archive-signature.ts';
+import { describe, formatOf, SIGNATURE_BYTES } from './archive-signature.ts';
 import { decompress, type TarFormat } from './decompress.ts';
 import type { FileTree } from './file-tree.ts';
 import type { ArchiveFormat } from './module-location.ts';
@@ -28,7 +28,7 @@ export interface UnpackOptions {
 }
 
 /**
- * Unpacks an archive into a tree while it arrives, no faster than it can be put away. On success all of the body was
+ * Unpacks an archive (of whatever format, where none is given) into a tree while it arrives, no faster than it can be put away. On success all of the body was
  * read, on failure it is destroyed; errors of the body pass as they are.
  *
  * @throws UpstreamInvalid for what is no such archive, is damaged, cut short or empty, holds what no package can hold,
@@ -38,7 +38,7 @@ export interface UnpackOptions {
  */
 export async function unpackArchive(
   body: Readable,
-  format: ArchiveFormat,
+  format: ArchiveFormat | undefined,
   tree: FileTree,
   options: UnpackOptions,
 ): Promise<void> {
@@ -61,26 +61,28 @@ export async function unpackArchive(
 
 async function unpackBody(
   chunks: AsyncGenerator<Buffer>,
-  format: ArchiveFormat,
+  format: ArchiveFormat | undefined,
   tree: FileTree,
   options: UnpackOptions,
 ): Promise<void> {
   const { head, whole } = await withHead(chunks);
-  if (!begins(head, format)) {
-    throw new UpstreamInvalid(options.host, `has ${describe(head)} where a ${format} archive should be`);
+  const found = formatOf(head);
+  if (!found || (format !== undefined && format !== found)) {
+    const wanted = format === undefined ? 'an' : `a ${format}`;
+    throw new UpstreamInvalid(options.host, `has ${describe(head)} where ${wanted} archive should be`);
   }
   const file = join(options.directory, ARCHIVE_FILE);
-  switch (format) {
+  switch (found) {
     case 'zip':
       await save(whole, file);
       await readZip(file, tree, options.signal);
       return;
     case 'tar.xz':
       await save(whole, file);
-      await readTar(unpacked(saved(file), format, options), tree);
+      await readTar(unpacked(saved(file), found, options), tree);
       return;
     default:
-      await readTar(unpacked(whole, format, options), tree);
+      await readTar(unpacked(whole, found, options), tree);
       // Checksums are of whole bodies, and what is unpacked may end before the body does.
       for await (const _ of whole);
   }
