@@ -71,9 +71,11 @@ export function blocksOf(spot: Spot, labelCount: number, complain: Complaint): B
     const bodies =
       node.kind === 'array' ? node.items.map((item, index) => ({ node: item, path: [...path, index] })) : [body];
     for (const one of bodies) {
-      if (one.node.kind === 'null') continue;
+      const properties = propertiesOf(one, complain);
+      // Nothing, or something that has been complained about.
+      if (one.node.kind !== 'object' && one.node.kind !== 'array') continue;
       const isCut = one.node.kind === 'object' && one.node.isCut;
-      blocks.push({ labels, properties: propertiesOf(one, complain), spot: one, isCut });
+      blocks.push({ labels, properties, spot: one, isCut });
     }
   }
   return blocks;
