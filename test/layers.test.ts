@@ -8,13 +8,14 @@ const source = path.join(import.meta.dirname, '..', 'src');
 const arrows: Record<string, readonly string[]> = {
   'errors.ts': [],
   'logger.ts': [],
+  'time-limit.ts': [],
   address: ['errors.ts'],
   configuration: ['address', 'errors.ts', 'logger.ts'],
-  store: ['address', 'errors.ts', 'logger.ts'],
-  cache: ['store', 'address', 'errors.ts', 'logger.ts'],
+  store: ['address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
+  cache: ['store', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
   upstream: ['address', 'errors.ts', 'logger.ts'],
-  mirror: ['cache', 'store', 'upstream', 'address', 'errors.ts', 'logger.ts'],
-  http: ['mirror', 'cache', 'store', 'address', 'errors.ts', 'logger.ts'],
+  mirror: ['cache', 'store', 'upstream', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
+  http: ['mirror', 'cache', 'store', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
 };
 
 const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { hasCode, isUnreachable, type LarderError, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { MetadataEntry, MetadataStore } from '../store/metadata-store.ts';
+import { settledWithin } from '../time-limit.ts';
 import {
   absent,
   answer,
@@ -259,17 +260,4 @@ function isNoUsableAnswer(error: unknown): error is LarderError {
 
 function noAnswerWithin(ms: number, host = UNNAMED): UpstreamUnreachable {
   return new UpstreamUnreachable(host, 'timeout', `has not answered within ${ms / 1000} s`);
-}
-
-/** `undefined` when `ms` pass first. What becomes of the promise later is then nobody's concern. */
-async function settledWithin<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const passed = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, Math.max(ms, 0), undefined);
-  });
-  try {
-    return await Promise.race([promise, passed]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

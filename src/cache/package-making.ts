@@ -1,6 +1,7 @@
 import type { ModuleRelease } from '../address/module.ts';
 import { IntegrityMismatch, type LarderError, UpstreamUnreachable } from '../errors.ts';
 import type { MadePackage, ModuleStore, StoredPackage, WorkDirectory } from '../store/module-store.ts';
+import { settledWithin } from '../time-limit.ts';
 
 /** Who makes a package gets this long to stop once told to, before its directory is removed under its hands. */
 const GRACE_MS = 10_000;
@@ -70,7 +71,8 @@ export class PackageMaking {
     } catch (error) {
       this.#fail(error);
     } finally {
-      if (making) await settledWithin(GRACE_MS, making);
+      // Its end, good or bad, has been told.
+      if (making) await settledWithin(Promise.allSettled([making]), GRACE_MS);
       await work?.remove();
     }
   }
@@ -134,14 +136,4 @@ function tookTooLong({ module, version }: ModuleRelease, ms: number): UpstreamUn
     'timeout',
     `has ${module.written} ${version}, of which no package could be made within ${ms / 1000} s`,
   );
-}
-
-/** Waits for the end, good or bad, but not for ever. */
-async function settledWithin(ms: number, work: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const passed = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([work.catch(() => {}), passed]);
-  clearTimeout(timer);
 }

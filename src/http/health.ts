@@ -1,6 +1,7 @@
 import { type RequestHandler, type Response, Router } from 'express';
 import { hasCode } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import { answeredWithin } from '../time-limit.ts';
 import { allowOnly } from './request-guards.ts';
 
 /** One thing that Larder needs. */
@@ -60,12 +61,8 @@ export class Health {
   }
 
   async #try({ name, essential, check }: HealthCheck): Promise<CheckResult> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => reject(new Error(`no answer within ${CHECK_DEADLINE_MS} ms`)), CHECK_DEADLINE_MS);
-    });
     try {
-      await Promise.race([check(), late]);
+      await answeredWithin(check(), CHECK_DEADLINE_MS);
       if (this.#failed.delete(name)) this.#logger.info('health check succeeds again', { check: name });
       return { status: 'ok' };
     } catch (error) {
@@ -73,8 +70,6 @@ export class Health {
       if (!this.#failed.has(name)) this.#logger.warn('health check failed', { check: name, error });
       this.#failed.add(name);
       return { status: essential ? 'failing' : 'degraded', reason: reasonFor(error) };
-    } finally {
-      clearTimeout(timer);
     }
   }
 }

@@ -6,6 +6,7 @@ import type { ReadableArchive } from '../cache/readable-archive.ts';
 import { IntegrityMismatch, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { MadePackage, ModuleStore, PackageRecord, StoredPackage, WorkDirectory } from '../store/module-store.ts';
+import { settledWithin } from '../time-limit.ts';
 import { isGlob } from '../upstream/module-package/glob.ts';
 import type { ModuleVersions } from '../upstream/module-registry.ts';
 import type { Upstream } from '../upstream/upstream.ts';
@@ -135,7 +136,7 @@ export class ModuleMirror {
       });
       return { kind: 'elsewhere', location: location.text };
     }
-    const made = await settledBefore(until, this.#make(upstream, release));
+    const made = await settledWithin(this.#make(upstream, release), until - performance.now());
     if (made) return packageOf(made, upstream);
     return {
       kind: 'package',
@@ -232,18 +233,4 @@ function united(stored: readonly StoredPackage[], answer: ModuleVersions | undef
   for (const { version } of answer?.versions ?? []) versions.set(version.toString(), version);
   for (const { release } of stored) versions.set(release.version.toString(), release.version);
   return [...versions.values()].sort((a, b) => Version.compare(b, a));
-}
-
-/** `undefined` when the moment passes first; what becomes of the promise then is nobody's concern. */
-async function settledBefore<T>(moment: number, promise: Promise<T>): Promise<T | undefined> {
-  promise.catch(() => {});
-  let timer: NodeJS.Timeout | undefined;
-  const passed = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, Math.max(0, moment - performance.now()), undefined);
-  });
-  try {
-    return await Promise.race([promise, passed]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -2,7 +2,6 @@ import type { Stats } from 'node:fs';
 import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import pLimit from 'p-limit';
 import type { ProviderArchive } from '../address/archive.ts';
@@ -10,6 +9,7 @@ import { type Hash, type Sha256, sha256Of, zipHash } from '../address/hash.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
 import type { Logger } from '../logger.ts';
+import { settledWithin } from '../time-limit.ts';
 import { digestOf, isSettled, judge } from './adoption.ts';
 import type { ArchiveStore, ByteRange, IncomingArchive, ReleaseFiles, StoredArchive } from './archive-store.ts';
 import { IncomingFile } from './incoming-file.ts';
@@ -253,7 +253,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
         }),
       ),
     );
-    await Promise.race([all, delay(ADOPTION_PATIENCE_MS, undefined, { ref: false })]);
+    await settledWithin(all, ADOPTION_PATIENCE_MS);
     return [...adopted];
   }
 

@@ -1,5 +1,6 @@
 import type { Keyv } from 'keyv';
 import { StorageFailed } from '../errors.ts';
+import { answeredWithin } from '../time-limit.ts';
 import type { MetadataEntry, MetadataStore } from './metadata-store.ts';
 
 /** Keyv hands the time to live to its storage, and not every storage takes `Infinity` or fractions. */
@@ -55,27 +56,15 @@ export class KeyvMetadataStore implements MetadataStore {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await this.#withinLimit(this.#keyv.disconnect());
+    await answeredWithin(this.#keyv.disconnect(), this.#timeLimitMs);
   }
 
   async #limited<T>(operation: string, run: () => Promise<T>): Promise<T> {
     try {
       if (this.#closed) throw new Error('the store is closed');
-      return await this.#withinLimit(run());
+      return await answeredWithin(run(), this.#timeLimitMs);
     } catch (error) {
       throw new StorageFailed(`metadata ${operation}`, error);
-    }
-  }
-
-  async #withinLimit<T>(operation: Promise<T>): Promise<T> {
-    let timer: NodeJS.Timeout | undefined;
-    const limit = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`no answer within ${this.#timeLimitMs} ms`)), this.#timeLimitMs);
-    });
-    try {
-      return await Promise.race([operation, limit]);
-    } finally {
-      clearTimeout(timer);
     }
   }
 }

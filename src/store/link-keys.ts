@@ -3,6 +3,7 @@ import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { StorageFailed } from '../errors.ts';
 import { type Logger, silentLogger } from '../logger.ts';
+import { answeredWithin } from '../time-limit.ts';
 import { paths, redisKeys } from './keys.ts';
 import { type LinkKey, LinkKeyRing } from './link-key-ring.ts';
 import { connectRedis } from './redis-keyv.ts';
@@ -284,15 +285,9 @@ class RingInRedis implements RingStore {
 
 /** @throws StorageFailed when Redis does not answer, or not in time */
 async function inTime<T>(answer: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${REDIS_TIME_LIMIT_MS} ms`)), REDIS_TIME_LIMIT_MS);
-  });
   try {
-    return await Promise.race([answer, late]);
+    return await answeredWithin(answer, REDIS_TIME_LIMIT_MS);
   } catch (error) {
     throw new StorageFailed('sharing the keys for links through redis', error);
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -1,0 +1,25 @@
+/** What is waited for here goes on when its time is over; what becomes of it then is nobody's concern. */
+
+/** Its value, or `undefined` when `ms` pass first. @throws what the promise is rejected with before */
+export function settledWithin<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
+  return unlessLate(promise, ms, () => undefined);
+}
+
+/** Its value. @throws what the promise is rejected with, and Error when `ms` pass first */
+export function answeredWithin<T>(promise: Promise<T>, ms: number): Promise<T> {
+  return unlessLate(promise, ms, () => {
+    throw new Error(`no answer within ${ms} ms`);
+  });
+}
+
+async function unlessLate<T, Late>(promise: Promise<T>, ms: number, late: () => Late): Promise<T | Late> {
+  let timer: NodeJS.Timeout | undefined;
+  const passed = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, Math.max(ms, 0));
+  });
+  try {
+    return await Promise.race([promise, passed.then(late)]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

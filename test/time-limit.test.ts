@@ -1,0 +1,36 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { answeredWithin, settledWithin } from '../src/time-limit.ts';
+
+const never = new Promise<never>(() => {});
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+it('what comes in time is what it is, good or bad, and leaves no timer behind', async () => {
+  for (const wait of [settledWithin, answeredWithin]) {
+    expect(await wait(Promise.resolve(1), 1_000)).toBe(1);
+    await expect(wait(Promise.reject(new Error('bad')), 1_000)).rejects.toThrow('bad');
+  }
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+it('what is late is undefined, or an error, and may still fail without harm', async () => {
+  let fail = (_: Error) => {};
+  const late = new Promise<number>((_resolve, reject) => {
+    fail = reject;
+  });
+  const settled = settledWithin(late, 1_000);
+  const answered = expect(answeredWithin(never, 1_000)).rejects.toThrow('no answer within 1000 ms');
+  await vi.advanceTimersByTimeAsync(999);
+  expect(vi.getTimerCount()).toBe(2);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(await settled).toBeUndefined();
+  await answered;
+  fail(new Error('nobody hears of it'));
+});
+
+it('time that is over already is none', async () => {
+  const settled = settledWithin(never, -5);
+  await vi.advanceTimersByTimeAsync(0);
+  expect(await settled).toBeUndefined();
+});
