@@ -35,6 +35,8 @@ export function readWarmItem(
 
 /** `SOURCE@CONSTRAINT` */
 export function splitWarmItem(text: string): { source: string; version: string } {
+  // In URLs it stands before the host.
+  if (/:\/\/|^git@/.test(text)) return { source: text.trim(), version: '' };
   const [, source = '', version = ''] = /^([^@]*?)\s*(?:@(.*))?$/su.exec(text.trim()) ?? [];
   return { source, version };
 }

@@ -76,7 +76,7 @@ class Reading {
   }
 
   lines(text: string): void {
-    for (const [index, line] of text.split('\n').entries()) {
+    for (const [index, line] of text.split(/\r?\n/).entries()) {
       // `//` begins a comment where it cannot be the subdirectory of a module.
       const item = line.replace(/(^|\s)(#|\/\/).*$/, '').trim();
       if (item !== '') this.#item(splitWarmItem(item), 'any', String(index + 1));
@@ -86,7 +86,9 @@ class Reading {
   document(text: string): void {
     const document = this.#parse(text);
     if (!document) return;
-    for (const error of document.errors) this.found.error(this.#at(error.pos[0]), problemOf(error));
+    // What follows the first mostly follows from it.
+    const [error] = document.errors;
+    if (error) this.found.error(this.#at(error.pos[0]), problemOf(error));
     const root = document.contents;
     if (!isMap(root)) {
       if (root) this.found.error(this.#atNode(root), 'an object with providers, modules and platforms must stand here');
