@@ -10,7 +10,7 @@ import { MovedModules } from './mirror/moved-modules.ts';
 import type { Policy } from './mirror/policy.ts';
 import type { UpstreamMetadata } from './mirror/upstream-metadata.ts';
 import { DirectoryModuleStore } from './store/directory-module-store.ts';
-import { tokenSource } from './upstream/credentials.ts';
+import { tokenSource, whenUsable } from './upstream/credentials.ts';
 import type { HttpClient } from './upstream/http-client.ts';
 import type { GitHostAccess } from './upstream/module-package/git-host-access.ts';
 import { GitSource } from './upstream/module-package/git-source.ts';
@@ -99,7 +99,7 @@ async function gitHosts(config: Config): Promise<Map<string, GitHostAccess>> {
     const token = secret && tokenSource(secret);
     // A token file that is no good is told at the start.
     await token?.();
-    hosts.set(host, { username, token, sshKey, knownHosts });
+    hosts.set(host, { username, token: token && whenUsable(host, token), sshKey, knownHosts });
   }
   return hosts;
 }

@@ -1,12 +1,11 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { Hostname } from './address/hostname.ts';
 import { CliCredentials } from './cli-credentials.ts';
 import type { Config, UpstreamConfig } from './config.ts';
-import { hasCode, InvalidConfiguration, UpstreamUnreachable } from './errors.ts';
+import { InvalidConfiguration } from './errors.ts';
 import type { Logger } from './logger.ts';
 import type { UpstreamRule } from './mirror/policy.ts';
-import { tokenSource } from './upstream/credentials.ts';
+import { tokenSource, whenUsable } from './upstream/credentials.ts';
 
 /**
  * The configured upstreams with their files read.
@@ -29,7 +28,7 @@ async function loadRule(config: UpstreamConfig, shared: CliCredentials | undefin
   return {
     upstream: {
       hostname,
-      token: credentials || !shared ? usable(hostname, own) : () => shared.token(hostname),
+      token: credentials || !shared ? whenUsable(String(hostname), own) : () => shared.token(hostname),
       archiveHosts: new Set(config.archiveHosts),
       ca: ca === undefined ? undefined : await readCertificates(`${key}.ca`, ca),
       clientCertificate: clientCertificate && (await readKeyPair(`${key}.clientCertificate`, clientCertificate)),
@@ -39,18 +38,6 @@ async function loadRule(config: UpstreamConfig, shared: CliCredentials | undefin
     include: config.include,
     exclude: config.exclude,
     forward: credentials !== undefined && 'forward' in credentials,
-  };
-}
-
-/** A token file that is away while a secret is being rotated is trouble that passes: what is remembered can stand in. */
-function usable(hostname: Hostname, token: () => Promise<string | undefined>): () => Promise<string | undefined> {
-  return async () => {
-    try {
-      return await token();
-    } catch (error) {
-      if (!hasCode(error, 'INVALID_CONFIGURATION')) throw error;
-      throw new UpstreamUnreachable(String(hostname), 'connection', `is not asked: ${error.message}`, { cause: error });
-    }
   };
 }
 

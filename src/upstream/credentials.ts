@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { InvalidConfiguration } from '../errors.ts';
+import { hasCode, InvalidConfiguration, UpstreamUnreachable } from '../errors.ts';
 import { deadlineFailure } from './failures.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -32,6 +32,22 @@ export function tokenSource(origin: TokenOrigin | undefined): () => Promise<stri
       throw new InvalidConfiguration('the token file of an upstream holds spaces, line breaks or non-ASCII letters');
     }
     return trimmed;
+  };
+}
+
+/**
+ * The same of a running Larder: a token file that is away while a secret is being rotated is trouble that passes, and what
+ * is remembered can stand in.
+ * @param host `HOST[:PORT]` that the token is for
+ */
+export function whenUsable(host: string, token: () => Promise<string | undefined>): () => Promise<string | undefined> {
+  return async () => {
+    try {
+      return await token();
+    } catch (error) {
+      if (!hasCode(error, 'INVALID_CONFIGURATION')) throw error;
+      throw new UpstreamUnreachable(host, 'connection', `is not asked: ${error.message}`, { cause: error });
+    }
   };
 }
 
