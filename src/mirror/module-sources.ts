@@ -20,19 +20,17 @@ export class ModuleSources {
 
   /** Makes the package anew. @throws what upstream and the location's host are in trouble with */
   async make(upstream: Upstream, release: ModuleRelease, directory: string, signal: AbortSignal): Promise<MadePackage> {
-    const make = async (options: { renew?: boolean }) => {
-      const { value } = await this.#metadata.location(upstream, release, options);
-      return this.#packages.make(mirrored(value, release), access(upstream, value), directory, signal);
-    };
+    const make = async (answer: LocationAnswer) =>
+      this.#packages.make(mirrored(answer, release), access(upstream, answer), directory, signal);
+    const { value: known } = await this.#metadata.location(upstream, release);
     try {
-      return await make({});
+      return await make(known);
     } catch (error) {
       // Links expire; a new one is asked for once before the file host's word is taken for it.
       if (!hasCode(error, 'UPSTREAM_REFUSED') && !hasCode(error, 'NOT_FOUND')) throw error;
-      const { value: old } = await this.#metadata.location(upstream, release);
       const { value: renewed } = await this.#metadata.location(upstream, release, { renew: true });
-      if (renewed.location === old.location) throw error;
-      return make({});
+      if (renewed.location === known.location) throw error;
+      return make(renewed);
     }
   }
 
