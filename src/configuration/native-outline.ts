@@ -3,6 +3,8 @@ import { readHeredoc, readQuoted } from './hcl-strings.ts';
 import { HclFault } from './hcl-syntax.ts';
 import type { JsonEntry, JsonNode } from './json-reader.ts';
 
+/** In UTF-16 units. Configuration that people write is a thousand times smaller. */
+const MAX_LENGTH = 16 * 1024 * 1024;
 /** Blocks within blocks, and objects within those, that are looked into. What is deeper is stepped over. */
 const MAX_DEPTH = 6;
 /** No block has so many. */
@@ -58,6 +60,10 @@ class Reading {
   outline(): Outline {
     const cursor = this.#cursor;
     const entries: Entries = [];
+    if (cursor.text.length > MAX_LENGTH) {
+      this.#faults.push({ at: '1:1', message: `this is longer than ${MAX_LENGTH} characters` });
+      cursor.offset = cursor.text.length;
+    }
     while (this.#faults.length < MAX_FAULTS) {
       const start = cursor.offset;
       try {
