@@ -28,6 +28,18 @@ const FOR_LARDER: ReadonlySet<string> = new Set([
   'x-request-id',
 ]);
 
+/**
+ * By these some servers let a request be another one than it says: another method, another path. It was looked at for
+ * what it says, and may carry Larder's token.
+ */
+const OVERRIDES: ReadonlySet<string> = new Set([
+  'x-http-method',
+  'x-http-method-override',
+  'x-method-override',
+  'x-original-url',
+  'x-rewrite-url',
+]);
+
 /** What upstream says of its own host, which a client would take for said of Larder's. Location and caching are told anew. */
 const OF_UPSTREAM: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
@@ -58,6 +70,7 @@ export function headersForUpstream(given: IncomingHttpHeaders): Record<string, s
       (entry): entry is [string, string | string[]] =>
         entry[1] !== undefined &&
         !FOR_LARDER.has(entry[0]) &&
+        !OVERRIDES.has(entry[0]) &&
         !entry[0].startsWith('x-forwarded-') &&
         !named.has(entry[0]),
     ),
