@@ -9,6 +9,8 @@ import { stored } from './work-files.ts';
 export interface TreeFile {
   readonly kind: 'file';
   readonly content: string;
+  /** Where in it they begin: small files share one. */
+  readonly offset: number;
   /** Bytes. */
   readonly size: number;
   readonly executable: boolean;
@@ -26,8 +28,10 @@ export interface TreeDirectory {
 
 export type TreeEntry = TreeFile | TreeLink | TreeDirectory;
 
-/** A file up to this size is written in one go. Bytes. */
+/** Files up to this size share a file with others: to make one is dear, and packages have thousands. Bytes. */
 const SMALL_BYTES = 256 * 1024;
+/** So many bytes of small files are held in memory until they are put away together. */
+const GATHERED_BYTES = 1024 * 1024;
 /** An archive may name a path again; one that does little else is hostile. */
 const MENTIONS_PER_ENTRY = 2;
 const DIRECTORY: TreeDirectory = { kind: 'directory' };
@@ -51,6 +55,7 @@ export class FileTree {
   readonly host: string;
   readonly #entries = new Map<string, TreeEntry>();
   #files = 0;
+  #gathered: { readonly content: string; readonly bytes: Uint8Array[]; size: number } | undefined;
   #mentions = 0;
   #bytes = 0;
 
@@ -83,9 +88,16 @@ export class FileTree {
   ): Promise<void> {
     const place = this.#placeFor(path);
     this.#checkBytes(size);
-    const name = `${this.#files++}`;
-    const written = await this.#write(place === undefined ? undefined : join(this.directory, name), content);
-    if (place !== undefined) this.#put(place, { kind: 'file', content: name, size: written, executable });
+    const written = await this.#write(place !== undefined, content);
+    if (place !== undefined) this.#put(place, { kind: 'file', ...written, executable });
+  }
+
+  /** Puts away what is still in memory. Contents are to be read only after this. @throws StorageFailed */
+  async flush(): Promise<void> {
+    const gathered = this.#gathered;
+    if (!gathered) return;
+    this.#gathered = undefined;
+    await stored(writeFile(join(this.directory, gathered.content), Buffer.concat(gathered.bytes), { flag: 'wx' }));
   }
 
   /** A symbolic link; where it may lead is judged when links are resolved. */
@@ -155,30 +167,47 @@ export class FileTree {
     this.#checkCount();
   }
 
-  /** `undefined` for the file: only to be counted. Returns bytes. */
-  async #write(file: string | undefined, content: AsyncIterable<Uint8Array>): Promise<number> {
+  /** What is not kept is only counted. */
+  async #write(
+    isKept: boolean,
+    content: AsyncIterable<Uint8Array>,
+  ): Promise<{ content: string; offset: number; size: number }> {
     const small: Uint8Array[] = [];
-    let handle: FileHandle | undefined;
+    let large: { readonly content: string; readonly handle: FileHandle } | undefined;
     let size = 0;
     try {
       for await (const chunk of content) {
         this.#checkBytes(chunk.length);
         this.#bytes += chunk.length;
         size += chunk.length;
-        if (file === undefined) continue;
-        if (handle === undefined && size > SMALL_BYTES) {
-          handle = await stored(open(file, 'wx'));
-          for (const earlier of small.splice(0)) await stored(handle.writeFile(earlier));
+        if (!isKept) continue;
+        if (large === undefined && size > SMALL_BYTES) {
+          const name = this.#newContent();
+          large = { content: name, handle: await stored(open(join(this.directory, name), 'wx')) };
+          for (const earlier of small.splice(0)) await stored(large.handle.writeFile(earlier));
         }
-        if (handle) await stored(handle.writeFile(chunk));
+        if (large) await stored(large.handle.writeFile(chunk));
         // Whoever sent the chunk may use its memory again.
         else small.push(Uint8Array.from(chunk));
       }
-      if (file !== undefined && !handle) await stored(writeFile(file, Buffer.concat(small), { flag: 'wx' }));
+      if (large) return { content: large.content, offset: 0, size };
+      return { ...(await this.#gather(small, isKept ? size : 0)), size };
     } finally {
-      if (handle) await stored(handle.close());
+      if (large) await stored(large.handle.close());
     }
-    return size;
+  }
+
+  async #gather(bytes: readonly Uint8Array[], size: number): Promise<{ content: string; offset: number }> {
+    if (this.#gathered && this.#gathered.size + size > GATHERED_BYTES) await this.flush();
+    this.#gathered ??= { content: this.#newContent(), bytes: [], size: 0 };
+    const { content, size: offset } = this.#gathered;
+    for (const each of bytes) this.#gathered.bytes.push(each);
+    this.#gathered.size += size;
+    return { content, offset };
+  }
+
+  #newContent(): string {
+    return `${this.#files++}`;
   }
 
   #checkCount(): void {

@@ -16,6 +16,8 @@ export interface PackJob {
 export interface PackMember extends TarMember {
   /** In the directory; not looked at for what has no bytes. */
   readonly content: string;
+  /** Where in it the bytes begin. */
+  readonly offset: number;
 }
 
 export type PackOutcome =
@@ -56,17 +58,13 @@ class PackageWriter {
     this.write(Buffer.alloc(count));
   }
 
-  writeContent(file: string, size: number): void {
-    const fd = openSync(file, 'r');
-    try {
-      for (let missing = size; missing > 0; ) {
-        const read = readSync(fd, this.#chunk, this.#filled, Math.min(missing, CHUNK_BYTES - this.#filled), null);
-        if (read === 0) throw new Error('a file is shorter than it was written');
-        missing -= read;
-        this.#advance(read);
-      }
-    } finally {
-      closeSync(fd);
+  writeContent(fd: number, offset: number, size: number): void {
+    for (let done = 0; done < size; ) {
+      const most = Math.min(size - done, CHUNK_BYTES - this.#filled);
+      const read = readSync(fd, this.#chunk, this.#filled, most, offset + done);
+      if (read === 0) throw new Error('a file is shorter than it was written');
+      done += read;
+      this.#advance(read);
     }
   }
 
@@ -89,19 +87,44 @@ class PackageWriter {
   }
 }
 
+/** Contents under their names, of which one is open at a time: those that follow each other mostly share it. */
+class Contents {
+  readonly #directory: string;
+  #open: { readonly name: string; readonly fd: number } | undefined;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  descriptorOf(name: string): number {
+    if (this.#open?.name !== name) {
+      this.close();
+      this.#open = { name, fd: openSync(join(this.#directory, name), 'r') };
+    }
+    return this.#open.fd;
+  }
+
+  close(): void {
+    if (this.#open) closeSync(this.#open.fd);
+    this.#open = undefined;
+  }
+}
+
 function pack({ directory, file, members }: PackJob): PackOutcome {
   const fd = openSync(join(directory, file), 'wx');
+  const contents = new Contents(directory);
   try {
     const writer = new PackageWriter(fd);
     for (const member of members) {
       writer.write(tarHeader(member));
       if (member.size === 0) continue;
-      writer.writeContent(join(directory, member.content), member.size);
+      writer.writeContent(contents.descriptorOf(member.content), member.offset, member.size);
       writer.writeZeros(paddingOf(member.size));
     }
     writer.write(TAR_END);
     return writer.end();
   } finally {
+    contents.close();
     closeSync(fd);
   }
 }

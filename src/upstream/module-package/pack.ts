@@ -39,6 +39,7 @@ export async function packTree(
   options: { subdir: string; directory: string; signal: AbortSignal },
 ): Promise<PackedTree> {
   const { directory, signal } = options;
+  await tree.flush();
   if (signal.aborted) throw outOfTime(tree.host, signal.reason);
   const { entries: flat, danglingLinks } = resolveLinks(tree);
   const { entries, subdir } = moduleRoot(flat, options.subdir, (...refusal) => tree.refuse(...refusal));
@@ -56,7 +57,7 @@ function sortedByBytes(entries: readonly FlatEntry[]): readonly FlatEntry[] {
 }
 
 function memberOf(entry: FlatEntry): PackMember {
-  return entry.kind === 'file' ? entry : { ...entry, size: 0, executable: true, content: '' };
+  return entry.kind === 'file' ? entry : { ...entry, size: 0, executable: true, content: '', offset: 0 };
 }
 
 async function runJob(job: PackJob, host: string, signal: AbortSignal): Promise<PackOutcome> {

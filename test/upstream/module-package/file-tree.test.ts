@@ -62,8 +62,10 @@ test('only names of ours are on disk, whatever the paths are', async () => {
   await addText(tree, 'makefile', 'b');
   await addText(tree, 'deep/er/x', 'c');
   tree.addLink('link', 'deep');
-  expect((await readdir(tree.directory)).sort()).toEqual(['0', '1', '2']);
-  expect(await contentsOf(tree)).toEqual({
+  await addText(tree, 'large', 'x'.repeat(300_000));
+  await tree.flush();
+  expect((await readdir(tree.directory)).sort()).toEqual(['0', '1']);
+  expect(await contentsOf(tree)).toMatchObject({
     Makefile: 'a',
     makefile: 'b',
     deep: '/',
@@ -104,6 +106,17 @@ test('a file in the place of a directory is refused, and the reverse, and anythi
   expect(() => tree.addDirectory('a/b')).toThrow('"a/b"');
   expect(() => tree.addDirectory('link')).toThrow('"link"');
   expect(() => tree.addLink('a', 'x')).toThrow('"a"');
+});
+
+test('small contents arrive whole, however many there are', async () => {
+  const tree = await emptyTree();
+  const expected = Object.fromEntries(
+    Array.from({ length: 300 }, (_, n) => [`f${n}`, `${n} `.repeat((n * 7919) % 5_000)]),
+  );
+  for (const [path, text] of Object.entries(expected)) await addText(tree, path, text);
+  expect(await contentsOf(tree)).toEqual(expected);
+  // Two to three megabytes, put away a megabyte at a time.
+  expect((await filesOf(tree)).length).toBeLessThan(6);
 });
 
 test('large contents arrive whole', async () => {

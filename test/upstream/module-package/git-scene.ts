@@ -58,11 +58,14 @@ export async function gitScene(options: SceneOptions = {}) {
       const contents = await mkdtemp(join(directory, 'tree-'));
       const tree = new FileTree({ directory: contents, limits, host: repository.host });
       const { commit } = await source.fetch(upstream, repository, ref, tree, { directory, signal });
+      await tree.flush();
       const files: Record<string, string> = {};
       for (const [path, entry] of tree.entries) {
         if (entry.kind === 'link') files[path] = `-> ${entry.target}`;
         if (entry.kind === 'file') {
-          files[path] = (await readFile(join(contents, entry.content), 'utf8')) + (entry.executable ? '*' : '');
+          const bytes = await readFile(join(contents, entry.content));
+          const text = bytes.toString('utf8', entry.offset, entry.offset + entry.size);
+          files[path] = text + (entry.executable ? '*' : '');
         }
       }
       return { commit, files };

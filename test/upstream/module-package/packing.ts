@@ -114,11 +114,13 @@ export function bodyOf(archive: Buffer, chunk = 16 * 1024): Readable {
 /** By path: the text of a file with `*` when it is executable, `-> TARGET`, or `/`. */
 export async function contentsOf(tree: FileTree): Promise<Record<string, string>> {
   const contents: Record<string, string> = {};
+  await tree.flush();
   for (const [path, entry] of tree.entries) {
     if (entry.kind === 'link') contents[path] = `-> ${entry.target}`;
     else if (entry.kind === 'directory') contents[path] = '/';
     else {
-      const text = await readFile(join(tree.directory, entry.content), 'utf8');
+      const bytes = await readFile(join(tree.directory, entry.content));
+      const text = bytes.toString('utf8', entry.offset, entry.offset + entry.size);
       contents[path] = text + (entry.executable ? '*' : '');
     }
   }

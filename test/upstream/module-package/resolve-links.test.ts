@@ -21,14 +21,18 @@ async function add(tree: FileTree, path: string, value: string): Promise<void> {
 function flat(tree: FileTree): Record<string, string> {
   const owners = new Map<string, string>();
   for (const [path, entry] of tree.entries) {
-    if (entry.kind === 'file' && !owners.has(entry.content)) owners.set(entry.content, path);
+    if (entry.kind === 'file' && !owners.has(placeOf(entry))) owners.set(placeOf(entry), path);
   }
   return Object.fromEntries(
     resolveLinks(tree).entries.map((entry) => [
       entry.path,
-      entry.kind === 'file' ? (owners.get(entry.content) as string) : '/',
+      entry.kind === 'file' ? (owners.get(placeOf(entry)) as string) : '/',
     ]),
   );
+}
+
+function placeOf({ content, offset }: { content: string; offset: number }): string {
+  return `${content} from ${offset}`;
 }
 
 const flatOf = async (entries: Readonly<Record<string, string>>, limits = {}) => flat(await treeOf(entries, limits));
