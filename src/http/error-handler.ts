@@ -97,7 +97,14 @@ export function errorHandler({ logger }: { logger: Logger }): ErrorRequestHandle
   return (error: unknown, req, res, _next) => {
     const answer = answerFor(error);
     notesOf(res).reason = reasonOf(error, answer);
-    const fields = { requestId: notesOf(res).requestId, method: req.method, path: loggedPath(req.originalUrl), error };
+    const fields = {
+      requestId: notesOf(res).requestId,
+      method: req.method,
+      path: loggedPath(req.originalUrl),
+      error,
+      // Clients hide it behind a status: whoever can do something about it may see nothing but the log.
+      ...(answer.hint !== undefined && { hint: answer.hint }),
+    };
     if (answer.code === 'INTERNAL') {
       // The stack at every level: this one is a defect, and it may not come again.
       logger.error('request failed unexpectedly', {

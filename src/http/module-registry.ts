@@ -59,7 +59,7 @@ export function moduleRegistry(deps: ReadAccessDeps & { readonly modules: Module
     const { module, version } = release;
     const client = access.admit(res, { module, version, what: 'module' });
     const located = await modules.locate(release, client);
-    notesOf(res).outcome = located.kind === 'elsewhere' ? 'elsewhere' : located.sha256 ? 'stored' : 'arriving';
+    notesOf(res).outcome = located.kind === 'elsewhere' ? 'elsewhere' : located.state;
     res.writeHead(204, {
       'X-Terraform-Get': headerText(locationFor(client, release, located)),
       'Cache-Control': notesOf(res).isPersonal ? 'private, no-cache' : 'no-cache',

@@ -36,6 +36,8 @@ export interface ModuleList {
 export type LocatedModule =
   | {
       readonly kind: 'package';
+      /** Whether it was here already, or was made while one waited, or is still being made. */
+      readonly state: 'stored' | 'made' | 'arriving';
       /** Where in the package the module is; empty for its root. */
       readonly subdir: string;
       /** `undefined` while the package is still being made. */
@@ -124,7 +126,7 @@ export class ModuleMirror {
     const until = performance.now() + this.#deadlineMs - TRAVEL_MS;
     const upstream = this.#policy.admit(release.module, requester);
     const stored = await this.#authorised(upstream, release);
-    if (stored) return packageOf(stored, upstream);
+    if (stored) return packageOf(stored, upstream, 'stored');
 
     const { value } = await this.#askFor(upstream, release);
     const location = locationOf(value);
@@ -137,9 +139,10 @@ export class ModuleMirror {
       return { kind: 'elsewhere', location: location.text };
     }
     const made = await settledWithin(this.#make(upstream, release), until - performance.now());
-    if (made) return packageOf(made, upstream);
+    if (made) return packageOf(made, upstream, 'made');
     return {
       kind: 'package',
+      state: 'arriving',
       subdir: subdirAhead(location.subdir, release),
       sha256: undefined,
       isPrivate: !isForAll(upstream),
@@ -212,8 +215,8 @@ function publishedTwice(
   );
 }
 
-function packageOf({ subdir, sha256 }: StoredPackage, upstream: Upstream): LocatedModule {
-  return { kind: 'package', subdir, sha256, isPrivate: !isForAll(upstream) };
+function packageOf({ subdir, sha256 }: StoredPackage, upstream: Upstream, state: 'stored' | 'made'): LocatedModule {
+  return { kind: 'package', state, subdir, sha256, isPrivate: !isForAll(upstream) };
 }
 
 /** Where the module will be in a package that is not made yet: a leading glob stands for the directory that becomes the root. */

@@ -15,6 +15,7 @@ const RELEASE = new ModuleRelease(ModuleAddress.parse('registry.example.com/Acme
 
 const located = (more: Partial<Extract<LocatedModule, { kind: 'package' }>> = {}): LocatedModule => ({
   kind: 'package',
+  state: 'stored',
   subdir: '',
   sha256: SHA256,
   isPrivate: false,
