@@ -1,5 +1,4 @@
 import { mkdtemp, rm } from 'node:fs/promises';
-import { devNull, tmpdir } from 'node:os';
 import path from 'node:path';
 import { LarderError, UpstreamInvalid, UpstreamUnreachable } from '../../errors.ts';
 import type { Logger } from '../../logger.ts';
@@ -8,14 +7,13 @@ import { deadlineFailure } from '../failures.ts';
 import type { HttpClient } from '../http-client.ts';
 import type { Upstream } from '../upstream.ts';
 import { readCommit, type TreeTarget } from './git-commit-reader.ts';
-import { gitEnvironment } from './git-environment.ts';
 import { gitFailure, noSuchRef } from './git-failures.ts';
 import type { GitHostAccess } from './git-host-access.ts';
 import { askOverHttps, httpsSettings } from './git-https.ts';
 import { GitObjects, type GitRemoteAccess, TooMuchFetched } from './git-objects.ts';
-import { GitExit, GitMissing, GitOutputTooLarge, runGit } from './git-process.ts';
-import { type GitRefs, type GitTarget, parseListedRefs, targetOf } from './git-refs.ts';
-import { sshAccess } from './git-ssh.ts';
+import { GitExit, GitMissing, GitOutputTooLarge } from './git-process.ts';
+import { type GitRefs, type GitTarget, targetOf } from './git-refs.ts';
+import { askOverSsh, sshAccess } from './git-ssh.ts';
 import { inSubmodule, type Submodule, submodulesOf } from './git-submodules.ts';
 import { gitProblem, gitVersion } from './git-version.ts';
 import type { GitRepository } from './module-location.ts';
@@ -24,8 +22,6 @@ import { stored } from './work-files.ts';
 
 const MAX_SUBMODULE_DEPTH = 5;
 const MAX_SUBMODULES = 50;
-/** As of references over https. */
-const MAX_LISTING_BYTES = 32 * 1024 * 1024;
 const SHA1_DIGITS = 40;
 
 /** A repository that has been asked what its names stand for. */
@@ -237,7 +233,12 @@ export class GitSource {
     if (this.#isSealed()) {
       throw new UpstreamUnreachable(repository.host, 'sealed', 'is not asked: Larder is sealed, nothing leaves it');
     }
-    if (repository.url.protocol === 'ssh:') return this.#askOverSsh(upstream, repository, signal);
+    if (repository.url.protocol === 'ssh:') {
+      await this.#requireGit(repository);
+      const access = await sshAccess(repository, this.#hosts.get(repository.host), upstream, signal);
+      const refs = await askOverSsh(access, { searchPath: this.#searchPath, signal });
+      return { refs, access: async () => ({ ...access, settings: [] }) };
+    }
     const found = await askOverHttps(this.#http, upstream, repository, this.#hosts, signal);
     const options = { proxy: this.#proxy, extraCa: this.#extraCa, signal };
     return {
@@ -249,22 +250,6 @@ export class GitSource {
         variables: found.url.protocol === 'http:' ? { GIT_ALLOW_PROTOCOL: 'http' } : {},
       }),
     };
-  }
-
-  async #askOverSsh(upstream: Upstream, repository: GitRepository, signal: AbortSignal): Promise<AskedRepository> {
-    await this.#requireGit(repository);
-    const { url, variables } = await sshAccess(repository, this.#hosts.get(repository.host), upstream, signal);
-    const directory = tmpdir();
-    const env = gitEnvironment({
-      directory,
-      searchPath: this.#searchPath,
-      // No repository is needed for this. Any directory named here could be made, with settings in it, by whoever else is
-      // on the machine.
-      variables: { ...variables, GIT_DIR: devNull },
-    });
-    const args = ['ls-remote', '--symref', '--end-of-options', url];
-    const output = await runGit({ args, cwd: directory, env, signal }, MAX_LISTING_BYTES);
-    return { refs: parseListedRefs(output.toString('utf8')), access: async () => ({ url, settings: [], variables }) };
   }
 
   async #requireGit(repository: GitRepository): Promise<void> {

@@ -1,12 +1,18 @@
+import { devNull, tmpdir } from 'node:os';
 import { UpstreamInvalid } from '../../errors.ts';
 import type { Upstream } from '../upstream.ts';
 import { addressesFor, bareHost } from './git-addresses.ts';
+import { gitEnvironment } from './git-environment.ts';
 import type { GitHostAccess } from './git-host-access.ts';
+import { runGit } from './git-process.ts';
+import { type GitRefs, parseListedRefs } from './git-refs.ts';
 import type { GitRepository } from './module-location.ts';
 
 const CONNECT_SECONDS = 10;
 const ALIVE_SECONDS = 15;
 const SSH_PORT = '22';
+/** As of references over https. */
+const MAX_LISTING_BYTES = 32 * 1024 * 1024;
 
 /** Neither may begin with a dash, which ssh would read as an option, nor hold anything that a shell looks at. */
 const USER = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$/;
@@ -78,6 +84,20 @@ export async function sshAccess(
     url: `ssh://${user}${url.hostname}${url.port === '' ? '' : `:${url.port}`}${path}`,
     variables: { GIT_SSH_COMMAND: words.map(shellWord).join(' '), GIT_SSH_VARIANT: 'ssh' },
   };
+}
+
+/** Asks a repository over ssh for its references. @throws GitExit, GitMissing, GitOutputTooLarge */
+export async function askOverSsh(
+  { url, variables }: SshAccess,
+  { searchPath, signal }: { searchPath: string | undefined; signal: AbortSignal },
+): Promise<GitRefs> {
+  const directory = tmpdir();
+  // No repository is needed for this. Any directory named here could be made, with settings in it, by whoever else is on
+  // the machine.
+  const env = gitEnvironment({ directory, searchPath, variables: { ...variables, GIT_DIR: devNull } });
+  const args = ['ls-remote', '--symref', '--end-of-options', url];
+  const output = await runGit({ args, cwd: directory, env, signal }, MAX_LISTING_BYTES);
+  return parseListedRefs(output.toString('utf8'));
 }
 
 /** `undefined` when it cannot be one. */
