@@ -3,7 +3,8 @@ import { closeSync, openSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Gzip } from 'fflate';
-import { paddingOf, TAR_END, type TarMember, tarHeader } from './tar-writer.ts';
+import { paddingOf } from './tar-format.ts';
+import { TAR_END, type TarMember, tarHeader } from './tar-writer.ts';
 
 /** One package to write. */
 export interface PackJob {

@@ -68,6 +68,11 @@ export function textOf(bytes: Buffer): string {
   return text.includes('\ufffd') && !Buffer.from(text).equals(bytes) ? bytes.toString('latin1') : text;
 }
 
+/** Bytes of zeros that fill up the last block of a content. */
+export function paddingOf(size: number): number {
+  return (BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES;
+}
+
 function field(block: Buffer, name: keyof typeof FIELDS): Buffer {
   const [offset, length] = FIELDS[name];
   return block.subarray(offset, offset + length);

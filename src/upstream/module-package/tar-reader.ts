@@ -1,6 +1,6 @@
 import { ByteReader } from './byte-reader.ts';
 import type { FileTree } from './file-tree.ts';
-import { BLOCK_BYTES, readHeader, readPax, type TarHeader, textOf } from './tar-format.ts';
+import { BLOCK_BYTES, paddingOf, readHeader, readPax, type TarHeader, textOf } from './tar-format.ts';
 import { quoted } from './tree-path.ts';
 
 /** Of one extended header: paths and link targets. Bytes. */
@@ -125,7 +125,7 @@ class TarReading {
 
   async #file(path: string, executable: boolean, size: number): Promise<void> {
     await this.#tree.addFile(path, { executable, size }, this.#content(size));
-    const padding = (BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES;
+    const padding = paddingOf(size);
     if ((await this.#reader.take(padding)).length < padding) throw this.#cut();
   }
 
@@ -144,7 +144,7 @@ class TarReading {
     if (size > MAX_EXTENDED_BYTES || this.#extendedBytes > allowed) {
       throw this.#damaged('extended headers that are too large');
     }
-    const whole = Math.ceil(size / BLOCK_BYTES) * BLOCK_BYTES;
+    const whole = size + paddingOf(size);
     const body = await this.#reader.take(whole);
     if (body.length < whole) throw this.#cut();
     return body.subarray(0, size);

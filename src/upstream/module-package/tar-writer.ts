@@ -1,4 +1,4 @@
-import { BLOCK_BYTES } from './tar-format.ts';
+import { BLOCK_BYTES, paddingOf } from './tar-format.ts';
 
 /** What readers of tar take for the beginning of time, and some complain of, is avoided: 1 January 2000. Seconds. */
 const MODIFIED_AT_S = 946_684_800;
@@ -33,11 +33,6 @@ export function tarHeader({ path, kind, size, executable }: TarMember): Buffer {
   const body = Buffer.concat(records);
   const extended = block({ prefix: '', name: 'pax_header', mode: 0o644, size: body.length, type: 'x' });
   return Buffer.concat([extended, body, Buffer.alloc(paddingOf(body.length)), header]);
-}
-
-/** Bytes of zeros that fill up the last block of a content. */
-export function paddingOf(size: number): number {
-  return (BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES;
 }
 
 /** Ends an archive. */
