@@ -3,7 +3,7 @@ import type { ModuleAddress, ModuleRelease } from '../address/module.ts';
 import { Version } from '../address/version.ts';
 import type { PackageCache } from '../cache/package-cache.ts';
 import type { ReadableArchive } from '../cache/readable-archive.ts';
-import { IntegrityMismatch, UpstreamUnreachable } from '../errors.ts';
+import { hasCode, IntegrityMismatch, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { MadePackage, ModuleStore, PackageRecord, StoredPackage, WorkDirectory } from '../store/module-store.ts';
 import { settledWithin } from '../time-limit.ts';
@@ -189,8 +189,10 @@ export class ModuleMirror {
     return this.#metadata.location(upstream, release);
   }
 
-  #make(upstream: Upstream, release: ModuleRelease): Promise<StoredPackage> {
-    return this.#packages.read(release, async (work: WorkDirectory, signal: AbortSignal): Promise<MadePackage> => {
+  async #make(upstream: Upstream, release: ModuleRelease): Promise<StoredPackage> {
+    let isOurs = false;
+    const make = async (work: WorkDirectory, signal: AbortSignal): Promise<MadePackage> => {
+      isOurs = true;
       const made = await this.#sources.make(upstream, release, work.path, signal);
       const first = await this.#store.recall(release);
       if (first && !isSame(first, made)) {
@@ -198,7 +200,15 @@ export class ModuleMirror {
         throw publishedTwice(upstream, release, first, made);
       }
       return made;
-    });
+    };
+    try {
+      return await this.#packages.read(release, make);
+    } catch (error) {
+      const isRefusal = hasCode(error, 'UNAUTHENTICATED') || hasCode(error, 'UPSTREAM_REFUSED');
+      // Of somebody else's token, which says nothing of this requester's.
+      if (isRefusal && !isOurs && !isForAll(upstream)) return this.#packages.read(release, make);
+      throw error;
+    }
   }
 }
 

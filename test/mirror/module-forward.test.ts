@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { status } from '../support/faults.ts';
+import { reply, status } from '../support/faults.ts';
 import { linkIn, moduleVersionsIn, publishNet, startModuleScene } from './module-scene.ts';
 import { startRegistry } from './scene.ts';
 
@@ -32,6 +32,14 @@ async function forwarding(config: Record<string, unknown> = {}) {
   const ask = (route: (typeof routes)[number], token?: string, method = 'GET') =>
     scene.get(paths[route], { method, ...as(token) });
   return { ...scene, routes, paths, ask, isHidden };
+}
+
+function promised() {
+  let resolve = () => {};
+  const promise = new Promise<void>((settle) => {
+    resolve = settle;
+  });
+  return { promise, resolve };
 }
 
 describe('modules of an upstream that is asked with the tokens of clients', () => {
@@ -70,6 +78,31 @@ describe('modules of an upstream that is asked with the tokens of clients', () =
     const second = await get(linkIn(await ask('download', BOB), paths.download).path);
     expect(second.body.equals(first.body)).toBe(true);
     expect(registry.releases.requests.count('GET', /\.tar\.gz/)).toBe(1);
+  });
+
+  it('a token that is not accepted any more while its package is made is no reason to refuse another', async () => {
+    const { registry, ask, isHidden } = await forwarding();
+    isHidden.remove();
+    const gate = promised();
+    const reached = promised();
+    const expired = registry.releases.on(/\.tar\.gz/, async () => {
+      reached.resolve();
+      await gate.promise;
+      return reply(403, 'expired');
+    });
+    const alice = ask('package', ALICE);
+    await reached.promise;
+    const bob = ask('package', BOB);
+    const askedByBob = () =>
+      registry.requests.count(
+        ({ path, headers }) => path.endsWith('/download') && headers.authorization === `Bearer ${BOB}`,
+      );
+    await expect.poll(askedByBob).toBe(1);
+    registry.on(({ headers }) => headers.authorization === `Bearer ${ALICE}`, status(401));
+    expired.remove();
+    gate.resolve();
+    expect((await alice).status).toBe(401);
+    expect((await bob).status).toBe(200);
   });
 
   it('with upstream gone, who was let in still is, and who was not still is not', async () => {
