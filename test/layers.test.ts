@@ -14,7 +14,7 @@ const arrows: Record<string, readonly string[]> = {
   store: ['address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
   cache: ['store', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
   upstream: ['address', 'errors.ts', 'logger.ts'],
-  mirror: ['cache', 'store', 'upstream', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
+  mirror: ['cache', 'store', 'upstream', 'configuration', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
   http: ['mirror', 'cache', 'store', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
 };
 
