@@ -8,13 +8,14 @@ import {
   type ModuleDocument,
   moduleDocument,
 } from '../http/admin-documents.ts';
+import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
 import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
 import { counted, shownSize, table } from './tables.ts';
 
 interface LsOptions extends ServerOptions {
   readonly config?: string;
-  readonly version?: string;
+  readonly version?: string | undefined;
   readonly json?: boolean;
 }
 
@@ -24,26 +25,36 @@ interface Listed {
   readonly drift: readonly DriftDocument[];
 }
 
-/** `larder ls [ADDRESS]`: what is stored, on a running server or in the data directory. */
+/** `larder ls [ADDRESS [VERSION]]`: what is stored, on a running server or in the data directory. */
 export function addLs(program: Command): void {
   const command = program
     .command('ls')
     .description('list what is stored, and what upstream publishes differently by now')
     .argument('[address]', 'HOST/NAMESPACE/TYPE, or HOST/NAMESPACE/NAME/SYSTEM for modules, with * for a whole part')
-    .option('--version <version>', 'this version only')
+    .argument('[version]', 'this version only')
+    .option('--version <version>', 'this version only, also without an address')
     .option('-c, --config <file>', 'without --server: whose data directory to look into (also LARDER_CONFIG)')
     .option('--json', 'one JSON object a line');
-  addServerOptions(command).action(async (address: string | undefined, options: LsOptions) => {
+  addServerOptions(command).action(async (address?: string, given?: string, options: LsOptions = {}) => {
     // Said before anybody is asked.
     if (address !== undefined) parseAddress(address);
-    if (options.version !== undefined) Version.parse(options.version);
-    const listed = await (options.server === undefined ? listHere : listThere)(address, options);
+    const version = oneVersion(given, options.version);
+    const listed = await (options.server === undefined ? listHere : listThere)(address, { ...options, version });
     if (options.json) printLines(listed);
     else print(listed);
     if (listed.archives.length + listed.modules.length + listed.drift.length > 0) return;
     console.error('larder: nothing that is stored matches');
     process.exitCode = 1;
   });
+}
+
+/** The version as argument or as option. @throws InvalidAddress, CommandFailed when they differ */
+function oneVersion(argument: string | undefined, option: string | undefined): string | undefined {
+  for (const version of [argument, option]) if (version !== undefined) Version.parse(version);
+  if (argument !== undefined && option !== undefined && argument !== option) {
+    throw new CommandFailed(`two versions are given, ${argument} and ${option}`, { hint: 'leave --version out' });
+  }
+  return argument ?? option;
 }
 
 async function listThere(address: string | undefined, options: LsOptions): Promise<Listed> {

@@ -167,12 +167,22 @@ function nameOf({ platform = 'the package' }: DriftDocument): string {
   return platform;
 }
 
+/** Versions of which nothing but a record or checksums were left are told apart: nothing of theirs took up room. */
 function summary(purged: readonly Purged[]): string {
-  const files = purged.flatMap((one) => (isOfModule(one) ? (one.package ?? []) : one.archives));
+  const removed = purged.filter(removesSomething);
+  const withFiles = removed.filter((one) => filesOf(one).length > 0).length;
+  const others = removed.length - withFiles;
+  if (withFiles === 0) return `what is remembered of ${counted(others, 'version')}`;
+  const files = removed.flatMap(filesOf);
   const size = files.reduce((sum, file) => sum + file.size, 0);
-  const versions = purged.filter(removesSomething).length;
-  const what = purged.some(isOfModule) ? 'module package' : 'archive';
-  return `${counted(files.length, what)} of ${counted(versions, 'version')}, ${shownSize(size)}`;
+  const what = removed.some(isOfModule) ? 'module package' : 'archive';
+  const rest = others === 0 ? '' : `, and what is remembered of ${counted(others, 'other version')}`;
+  return `${counted(files.length, what)} of ${counted(withFiles, 'version')}, ${shownSize(size)}${rest}`;
+}
+
+function filesOf(one: Purged): readonly { readonly size: number }[] {
+  if (!isOfModule(one)) return one.archives;
+  return one.package === undefined ? [] : [one.package];
 }
 
 async function isConfirmed(): Promise<boolean> {

@@ -81,7 +81,7 @@ describe('larder ls', () => {
     const [shown, told, one, providers] = await Promise.all([
       runLarder(['ls', ...there, '--token', TOKEN]),
       runLarder(['ls', '--json', '--config', setup.configFile]),
-      runLarder(['ls', '*/acme/*/aws', '--version', '1.0.0', '--json', ...there, '--token', TOKEN]),
+      runLarder(['ls', '*/acme/*/aws', '1.0.0', '--json', ...there, '--token', TOKEN]),
       runLarder(['ls', '*/*/*', '--json', '--config', setup.configFile]),
     ]);
     expect(shown.stderr).toBe('');
@@ -101,14 +101,17 @@ describe('larder ls', () => {
 
   it('says in two lines what is in the way', PROCESSES, async () => {
     const { there } = await begin();
-    const [refused, misspelt] = await Promise.all([
+    const [refused, misspelt, twice] = await Promise.all([
       runLarder(['ls', ...there, '--token', CI]),
       runLarder(['ls', 'acme/widget', ...there]),
+      runLarder(['ls', '*/acme/widget', '1.0.0', '--version', '1.1.0', ...there]),
     ]);
     expect(refused.stderr).toMatch(
       /^larder: .* refused: the token named ci does not have the role admin\n.*access.tokens\n$/,
     );
     expect(misspelt.stderr).toMatch(/^larder: "acme\/widget" is not a valid address: .*HOST\/NAMESPACE\/TYPE.*\n$/);
-    for (const { code, stdout } of [refused, misspelt]) expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(twice.stderr).toMatch(/^larder: two versions are given, 1\.0\.0 and 1\.1\.0\n.*--version/);
+    for (const { code, stdout } of [refused, misspelt, twice])
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
   });
 });

@@ -103,7 +103,7 @@ describe('larder purge', () => {
         `${module} 2.0.0: package (2.0 KiB), what is remembered of it`,
         `${module} 1.1.0: what is remembered of it`,
         `${module} 1.0.0: package (2.0 KiB), what is remembered of it`,
-        'would be removed: 2 module packages of 3 versions, 4.0 KiB',
+        'would be removed: 2 module packages of 2 versions, 4.0 KiB, and what is remembered of 1 other version',
         '',
       ].join('\n'),
     );
@@ -114,6 +114,10 @@ describe('larder purge', () => {
     });
     expect(await store.list(releases[0]?.module as never)).toHaveLength(2);
 
+    const record = await runLarder(['purge', module, '1.1.0', '--dry-run', ...there]);
+    expect(record.stdout).toBe(
+      `${module} 1.1.0: what is remembered of it\nwould be removed: what is remembered of 1 version\n`,
+    );
     const over = await runLarder(['purge', module, '1.1.0', '--yes', '--json', ...there]);
     expect(over.lines()).toEqual([{ state: 'removed', address: module, version: '1.1.0', record: true, settled: [] }]);
     const here = await runLarder(['purge', '*/*/*/aws', '--yes', '--config', setup.configFile]);
