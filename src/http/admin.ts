@@ -21,8 +21,8 @@ import {
 import type { AuditTrail } from './audit-entry.ts';
 import type { Authenticator, Client } from './authenticate.ts';
 import { readJson } from './json-request.ts';
-import { RequestError } from './request-error.ts';
 import { allowOnly } from './request-guards.ts';
+import { parsed, parseRequest } from './request-schema.ts';
 import { notesOf } from './respond.ts';
 
 /** Characters that are gathered before they are sent: an archive is about 300. */
@@ -94,18 +94,6 @@ export function adminRoutes(
   return router;
 }
 
-/** A text that `parse` can read, or a problem in its words. */
-function parsed<T>(parse: (text: string) => T) {
-  return z.string().transform((text, context): T => {
-    try {
-      return parse(text);
-    } catch (error) {
-      context.addIssue({ code: 'custom', message: (error as Error).message });
-      return z.NEVER;
-    }
-  });
-}
-
 /** Three parts mean providers, four mean modules. @throws InvalidAddress */
 export function parseAddress(text: string): ProviderPattern | ModulePattern {
   const pattern = ProviderPattern.parse(text) ?? ModulePattern.parse(text);
@@ -148,16 +136,6 @@ const purgeBody = z
     path: ['platform'],
     message: 'modules have no platforms',
   });
-
-/** @throws RequestError naming each field that is wrong */
-function parseRequest<T>(schema: z.ZodType<T>, given: unknown): T {
-  const result = schema.safeParse(given);
-  if (result.success) return result.data;
-  const problems = result.error.issues.map(({ path, message }) =>
-    path.length > 0 ? `${path.join('.')}: ${message}` : message,
-  );
-  throw new RequestError(400, 'INVALID_REQUEST', problems.join('; '));
-}
 
 async function* inventoryTexts(inventory: Inventory, selection: Selection): AsyncGenerator<string> {
   yield '{"archives":[';

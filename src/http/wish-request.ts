@@ -1,0 +1,143 @@
+import express, { type Request, type Response } from 'express';
+import { z } from 'zod';
+import { Platform } from '../address/platform.ts';
+import { normalisePath } from '../configuration/configuration-files.ts';
+import type { Wish } from '../mirror/wanted.ts';
+import { RequestError } from './request-error.ts';
+import { parsed, parseRequest } from './request-schema.ts';
+
+/** Bytes of a request with all files in it. Hundreds of directories of configuration have less. */
+const MAX_BODY = 16 * 1024 * 1024;
+/** Of one wish. */
+const MAX_FILES = 10_000;
+const MAX_PATH_LENGTH = 1_024;
+const MAX_PLATFORMS = 100;
+
+const FORMS =
+  'send {"files":[{"path":"main.tf","text":"…"}],"platforms":["linux_amd64"]}, a warm list ' +
+  '({"providers":["hashicorp/random@~> 3.0"]}) or a configuration in JSON, or any one file with ?file=NAME';
+
+const parseBody = express.raw({ limit: MAX_BODY, inflate: false, type: () => true });
+
+const platforms = z.array(parsed(Platform.parse)).max(MAX_PLATFORMS);
+const client = z.enum(['opentofu', 'terraform']);
+const path = z
+  .string()
+  .min(1)
+  .max(MAX_PATH_LENGTH)
+  .refine((text) => !text.includes('\0'), 'this is no path');
+
+const query = z.object({
+  file: path.optional(),
+  // Once is a text, more often a list.
+  platform: z
+    .union([z.string(), z.array(z.string())])
+    .transform((given) => [given].flat())
+    .pipe(platforms)
+    .default([]),
+  client: client.default('opentofu'),
+});
+
+const files = z.strictObject({
+  files: z
+    .array(z.strictObject({ path, text: z.string() }))
+    .min(1)
+    .max(MAX_FILES),
+  platforms: platforms.optional(),
+  client: client.optional(),
+});
+
+/**
+ * The wish in a request, in any of its forms: files as JSON; one file as it is, with its name as `?file=`; the JSON of a
+ * warm list or of a configuration itself. `?platform=` (repeated) and `?client=` go with each of them, and what the
+ * JSON says of both goes before.
+ * @throws RequestError 413 when it is longer than 16 MiB, 415 when it is compressed, or neither JSON nor named; 400 when
+ *   it has none of these forms
+ */
+export async function readWish(req: Request, res: Response): Promise<Wish> {
+  const asked = parseRequest(query, req.query);
+  const base = { platforms: asked.platform, client: asked.client };
+  if (asked.file === undefined && !req.is('application/json')) {
+    throw new RequestError(415, 'UNSUPPORTED_MEDIA_TYPE', 'the request must have a body of JSON, or name its file', {
+      hint: 'send JSON with Content-Type: application/json, any other file with its name: ?file=.terraform.lock.hcl',
+    });
+  }
+  const text = await readText(req, res);
+  if (asked.file !== undefined) return { ...base, files: [{ path: asked.file, text }] };
+
+  const document = jsonIn(text);
+  if (isObject(document) && Object.hasOwn(document, 'files')) {
+    const given = parseRequest(files, document);
+    refuseTwice(given.files.map((file) => normalisePath(file.path)));
+    return {
+      files: given.files,
+      platforms: given.platforms ?? base.platforms,
+      client: given.client ?? base.client,
+    };
+  }
+  return { ...base, files: [{ path: nameFor(document), text }] };
+}
+
+/** The name that says how it is to be read: a warm list knows three keys, and a configuration none of them. */
+function nameFor(document: unknown): string {
+  if (Array.isArray(document) && document.every(isObject)) return 'main.tf.json';
+  const keys = isObject(document) ? Object.keys(document).filter((key) => key !== '//') : [];
+  if (keys.length === 0) {
+    throw new RequestError(400, 'INVALID_REQUEST', 'the body says nothing of what is wanted', { hint: FORMS });
+  }
+  return keys.some((key) => /^(providers|modules|platforms)$/.test(key)) ? 'warm-list.json' : 'main.tf.json';
+}
+
+function refuseTwice(paths: readonly string[]): void {
+  const seen = new Set<string>();
+  for (const [index, one] of paths.entries()) {
+    if (seen.has(one)) {
+      throw new RequestError(400, 'INVALID_REQUEST', `files.${index}.path: there is a file of this path already`);
+    }
+    seen.add(one);
+  }
+}
+
+/** @throws RequestError */
+async function readText(req: Request, res: Response): Promise<string> {
+  await new Promise<void>((resolve, reject) => {
+    parseBody(req, res, (error?: unknown) => (error === undefined ? resolve() : reject(inOurWords(error))));
+  });
+  const body = req.body as unknown;
+  if (!Buffer.isBuffer(body) || body.length === 0) {
+    throw new RequestError(400, 'INVALID_REQUEST', 'the request has no body', { hint: FORMS });
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
+  } catch {
+    throw new RequestError(400, 'INVALID_REQUEST', 'the body is not UTF-8');
+  }
+}
+
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text.replace(/^\uFEFF/, ''));
+  } catch {
+    throw new RequestError(400, 'INVALID_JSON', 'the body is not valid JSON', {
+      hint: 'a file that is another thing, or is to be read as far as it can be, is sent with its name: ?file=main.tf',
+    });
+  }
+}
+
+/** The parser's errors carry a status; their messages may quote what was sent. */
+function inOurWords(error: unknown): RequestError {
+  const { status } = error as { status?: unknown };
+  if (status === 413) {
+    return new RequestError(413, 'BODY_TOO_LARGE', 'the body is longer than 16 MiB', {
+      hint: 'send the directories of configuration one after another',
+    });
+  }
+  if (status === 415) {
+    return new RequestError(415, 'UNSUPPORTED_MEDIA_TYPE', 'the body must be sent as it is, not compressed');
+  }
+  return new RequestError(400, 'INVALID_REQUEST', 'the body broke off, or could not be read');
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
