@@ -48,15 +48,18 @@ export class DataDirectory {
     this.inventory = new Inventory({ ...deps, drift: this.#drift });
   }
 
-  /** @throws InvalidConfiguration, StorageFailed; CommandFailed when there is no such directory */
-  static async open(configFile: string | undefined): Promise<DataDirectory> {
+  /**
+   * @param options.create makes the directory where there is none
+   * @throws InvalidConfiguration, StorageFailed; CommandFailed when there is no such directory
+   */
+  static async open(configFile: string | undefined, options: { create?: boolean } = {}): Promise<DataDirectory> {
     const config = await loadConfig({
       ...(configFile && { file: configFile }),
       env: process.env,
       cwd: process.cwd(),
     });
     // Opening it would make it, which is no help to those who meant another.
-    if (!(await stat(path.join(config.data, paths.providers)).catch(() => undefined))) {
+    if (!options.create && !(await stat(path.join(config.data, paths.providers)).catch(() => undefined))) {
       throw new CommandFailed(`there is nothing of Larder in ${config.data}`, {
         hint: 'name its configuration with --config, or a running server with --server',
       });
@@ -66,6 +69,25 @@ export class DataDirectory {
     const store = await DirectoryArchiveStore.open({ directory: config.data, hasher, logger });
     const modules = await DirectoryModuleStore.open({ directory: config.data, logger });
     return new DataDirectory({ config, logger, hasher, store, modules });
+  }
+
+  /** What is stored itself, for carrying it out and in. */
+  get carried(): {
+    readonly config: Config;
+    readonly archives: DirectoryArchiveStore;
+    readonly modules: DirectoryModuleStore;
+    readonly hasher: PackageHasher;
+    readonly drift: DriftReports;
+    readonly logger: Logger;
+  } {
+    return {
+      config: this.#config,
+      archives: this.#store,
+      modules: this.#modules,
+      hasher: this.#hasher,
+      drift: this.#drift,
+      logger: this.#logger,
+    };
   }
 
   /** Also forgets what rests in Redis or the embedded metadata store. Close it before the directory. @throws StorageFailed */
