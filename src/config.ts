@@ -9,6 +9,7 @@ import { type GitHostConfig, gitHostFiles, gitHostsOf } from './config/modules.t
 import { Problems } from './config/problems.ts';
 import { explain, schema } from './config/schema.ts';
 import { readTokenVariables } from './config/token-variables.ts';
+import type { WarmSchedule } from './config/warm.ts';
 import { readYamlLayer } from './config/yaml-layer.ts';
 import { InvalidConfiguration } from './errors.ts';
 
@@ -68,6 +69,7 @@ export interface Config {
     readonly downloads: number;
     readonly metadataDeadline: number;
   };
+  readonly warm: Readonly<Omit<Values['warm'], 'schedules'>> & { readonly schedules: readonly WarmSchedule[] };
   readonly modules: Readonly<Omit<Values['modules'], 'git'>> & {
     /** Git hosts that take credentials. */
     readonly git: readonly GitHostConfig[];
@@ -290,6 +292,14 @@ function assemble(
     },
     log: { ...values.log, audit: values.log.audit === null ? undefined : absolute(values.log.audit, 'log', 'audit') },
     limits: { ...values.limits, disk: values.limits.disk ?? undefined },
+    warm: {
+      ...values.warm,
+      schedules: values.warm.schedules.map(({ file, cron, platforms }, index) => ({
+        file: absolute(file, 'warm', 'schedules', index, 'file'),
+        cron,
+        platforms,
+      })),
+    },
     modules: { ...values.modules, git: gitHostsOf(values.modules.git, absolute) },
     proxy: {
       http: env['http_proxy'] || env['HTTP_PROXY'] || undefined,
@@ -321,6 +331,8 @@ async function checkFiles(config: Config, origins: Origins, problems: Problems):
   for (const [index, token] of config.access.tokens.entries()) {
     if ('tokenFile' in token) files.push([['access', 'tokens', index, 'tokenFile'], token.tokenFile]);
   }
+  for (const [index, { file }] of config.warm.schedules.entries())
+    files.push([['warm', 'schedules', index, 'file'], file]);
   files.push(...gitHostFiles(config.modules.git));
   for (const [at, file] of files) {
     if (file === undefined) continue;

@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { Hostname } from '../address/hostname.ts';
+import { Platform } from '../address/platform.ts';
 import { ProviderPattern } from '../address/provider-pattern.ts';
 import type { KeyPath } from './layers.ts';
 import { modulesSchema } from './modules.ts';
 import { suggestion } from './problems.ts';
 import { SECRET } from './token-variables.ts';
 import { parseDuration, parseSize } from './units.ts';
+import { CRON_PROBLEM, parseCron, warmSchema } from './warm.ts';
 
 /** Clients stop waiting at 10 s; the answer has to travel, too. */
 const MAX_METADATA_DEADLINE_MS = 9_000;
@@ -183,6 +185,8 @@ const freshness = z
     }
   });
 
+const platform = parsed(Platform.parse, 'must be OS_ARCH in lower case, such as linux_amd64');
+
 const limits = z.strictObject({
   disk: size.nullable(),
   downloads: integer(1, 1_000),
@@ -202,6 +206,7 @@ export const schema = z.strictObject({
   access,
   freshness,
   limits,
+  warm: warmSchema({ text, platform, count: integer(1, 100), cron: parsed(parseCron, CRON_PROBLEM) }),
   modules: modulesSchema({ size, duration, count: integer(1, 10_000_000) }),
   log: z.strictObject({
     level: z.enum(['debug', 'info', 'warn', 'error']),
