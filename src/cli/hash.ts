@@ -24,7 +24,11 @@ export function addHash(program: Command): void {
             console.error(`larder: ${file} has no h1: ${outcome.reason}`);
             process.exitCode = 1;
           }
-          console.log(json ? JSON.stringify({ file, h1, zh }) : [h1, zh].filter(Boolean).join('\n'));
+          // Of zips with entries for directories: what lock files hold is the hash of the files alone.
+          const unpacked = 'hash' in outcome ? outcome.unpacked : undefined;
+          console.log(
+            json ? JSON.stringify({ file, h1, unpacked, zh }) : [h1, unpacked, zh].filter(Boolean).join('\n'),
+          );
         }
       } finally {
         await hasher.close();

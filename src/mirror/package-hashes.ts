@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { type Hash, parseHash, type Sha256 } from '../address/hash.ts';
 import type { MetadataCache, MetadataKind } from '../cache/metadata-cache.ts';
 import type { Logger } from '../logger.ts';
-import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
+import type { ArchiveStore, ComputedHashes, StoredArchive } from '../store/archive-store.ts';
 import { metadataKeys } from '../store/keys.ts';
 
 /** A package hash is a function of the archive's digest: it never goes stale, it is only forgotten when unused for this long. */
@@ -36,6 +36,21 @@ export class PackageHashes {
     return (await this.#cache.peek(metadataKeys.packageHash(sha256), kind))?.value;
   }
 
+  /** The form that lock files hold, where it was computed earlier for an archive with this digest. */
+  async knownUnpacked(sha256: Sha256): Promise<Hash | undefined> {
+    return (await this.#cache.peek(metadataKeys.unpackedHash(sha256), kind))?.value;
+  }
+
+  /** The same of a stored archive, computed where it is not known. `undefined` when it is no readable zip. */
+  async unpacked(stored: StoredArchive): Promise<Hash | undefined> {
+    await this.#attempted.get(stored.sha256);
+    const known = await this.knownUnpacked(stored.sha256);
+    if (known) return known;
+    const computed = await this.#store.computePackageHash(stored);
+    if (computed) await this.#remember(stored.sha256, computed);
+    return computed?.unpacked;
+  }
+
   /** Sees to it that the archive's hash gets known, without making anybody wait. */
   request(stored: StoredArchive): void {
     if (stored.h1 || this.#attempted.has(stored.sha256)) return;
@@ -52,11 +67,19 @@ export class PackageHashes {
   }
 
   async #compute(stored: StoredArchive): Promise<void> {
-    const h1 = (await this.known(stored.sha256)) ?? (await this.#store.computePackageHash(stored));
+    const known = await this.known(stored.sha256);
+    const computed = known ? undefined : await this.#store.computePackageHash(stored);
+    const h1 = known ?? computed?.zip;
     // No readable zip: the store has said why.
     if (!h1) return;
     await this.#store.putPackageHash(stored.archive, h1);
-    await this.#cache.read(metadataKeys.packageHash(stored.sha256), kind, async () => h1, { host: 'this server' });
+    if (computed) await this.#remember(stored.sha256, computed);
     this.#attempted.delete(stored.sha256);
+  }
+
+  async #remember(sha256: Sha256, { zip, unpacked }: ComputedHashes): Promise<void> {
+    const put = (key: string, h1: Hash) => this.#cache.read(key, kind, async () => h1, { host: 'this server' });
+    await put(metadataKeys.packageHash(sha256), zip);
+    await put(metadataKeys.unpackedHash(sha256), unpacked);
   }
 }

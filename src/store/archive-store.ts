@@ -22,6 +22,14 @@ export interface StoredArchive {
   readonly storedAt: Date;
 }
 
+/** The `h1:` of a package in its two forms, which differ where the zip has entries for directories. */
+export interface ComputedHashes {
+  /** Of the zip with all its entries: what mirrors publish. */
+  readonly zip: Hash;
+  /** Of the files alone, as they lie unpacked: what clients put into lock files, and look for there. */
+  readonly unpacked: Hash;
+}
+
 /** What upstream published beside a version's archives, byte for byte. */
 export interface ReleaseFiles {
   readonly shasums: Buffer;
@@ -70,7 +78,7 @@ export interface ArchiveStore {
   /** Remembers the computed package hash of a stored archive. */
   putPackageHash(archive: ProviderArchive, h1: Hash): Promise<void>;
   /** Computes the `h1:` of a stored archive, off the event loop. `undefined` when the file is no readable zip. */
-  computePackageHash(stored: StoredArchive): Promise<Hash | undefined>;
+  computePackageHash(stored: StoredArchive): Promise<ComputedHashes | undefined>;
   /** Reads the whole file and compares digests. `false` when it is damaged or gone. */
   verify(stored: StoredArchive): Promise<boolean>;
   /** Removes the archive and what is remembered of it. Absent is fine. */

@@ -11,7 +11,14 @@ import type { Version } from '../address/version.ts';
 import type { Logger } from '../logger.ts';
 import { settledWithin } from '../time-limit.ts';
 import { digestOf, isSettled, judge } from './adoption.ts';
-import type { ArchiveStore, ByteRange, IncomingArchive, ReleaseFiles, StoredArchive } from './archive-store.ts';
+import type {
+  ArchiveStore,
+  ByteRange,
+  ComputedHashes,
+  IncomingArchive,
+  ReleaseFiles,
+  StoredArchive,
+} from './archive-store.ts';
 import { IncomingFile } from './incoming-file.ts';
 import { KeptReleases } from './kept-releases.ts';
 import { paths } from './keys.ts';
@@ -155,9 +162,9 @@ export class DirectoryArchiveStore implements ArchiveStore {
     this.#lists.forget(this.#homeOf(archive.provider));
   }
 
-  async computePackageHash({ archive }: StoredArchive): Promise<Hash | undefined> {
+  async computePackageHash({ archive }: StoredArchive): Promise<ComputedHashes | undefined> {
     const outcome = await this.#hasher.hash(this.#pathOf(archive));
-    if ('hash' in outcome) return outcome.hash;
+    if ('hash' in outcome) return { zip: outcome.hash, unpacked: outcome.unpacked ?? outcome.hash };
     // Cut off by our own shutdown: that says nothing of the archive.
     if (this.#hasher.isClosed) return undefined;
     this.#logger.warn('an archive has no package hash', { archive: archive.toString(), reason: outcome.reason });

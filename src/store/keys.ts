@@ -27,6 +27,8 @@ export const metadataKeys = {
     `${METADATA_VERSION}:document:${provider}/${version}/${platform}`,
   /** The `h1:` of the archive with this digest. */
   packageHash: (sha256: Sha256): string => `${METADATA_VERSION}:h1:${sha256}`,
+  /** The same of its files as they lie unpacked. */
+  unpackedHash: (sha256: Sha256): string => `${METADATA_VERSION}:h1-unpacked:${sha256}`,
   /** The versions that a registry lists for a module. As the module was written: that is how upstream was asked. */
   moduleVersions: (module: ModuleAddress): string =>
     `${METADATA_VERSION}:module-versions:${module.hostname}/${module.written}`,

@@ -12,10 +12,14 @@ import { type Entry, fromRandomAccessReaderPromise, RandomAccessReader, type Zip
  *
  * What Go would not hash is not hashed here: other methods than stored and deflated, wrong sizes and checksums, line
  * feeds in names.
+ *
+ * Lock files hold the hash of the files alone, as they lie unpacked: that comes out of the same reading.
  */
 
-/** What the worker answers to a path. */
-export type HashOutcome = { readonly hash: string } | { readonly reason: string };
+/** What the worker answers to a path. `unpacked` is there where it differs. */
+export type HashOutcome =
+  | { readonly hash: string; readonly unpacked?: string | undefined }
+  | { readonly reason: string };
 
 /** Real packages hold a handful of entries. Each costs memory until the end. */
 const MAX_ENTRIES = 200_000;
@@ -80,7 +84,7 @@ class BufferedReader extends RandomAccessReader {
   }
 }
 
-async function hashZip(path: string): Promise<string> {
+async function hashZip(path: string): Promise<{ hash: string; unpacked: string | undefined }> {
   const fd = openSync(path, 'r');
   try {
     const reader = new BufferedReader(fd);
@@ -96,15 +100,10 @@ async function hashZip(path: string): Promise<string> {
       digests.set(key(entry), await contentDigest(zip, entry, reader, fd));
     }
 
-    const whole = createHash('sha256');
-    entries.sort((a, b) => Buffer.compare(a.fileNameRaw, b.fileNameRaw));
-    for (const entry of entries) {
-      whole
-        .update(`${digests.get(key(entry))}  `)
-        .update(entry.fileNameRaw)
-        .update('\n');
-    }
-    return `h1:${whole.digest('base64')}`;
+    const lines = entries.map((entry) => ({ name: key(entry), digest: digests.get(key(entry)) ?? '' }));
+    const hash = hashOfLines(lines);
+    const unpacked = hashOfLines(unpackedFiles(lines));
+    return { hash, unpacked: unpacked === hash ? undefined : unpacked };
   } finally {
     closeSync(fd);
   }
@@ -127,6 +126,36 @@ async function readEntries(zip: ZipFile): Promise<Entry[]> {
 function entriesThatCount(entries: readonly Entry[]): Entry[] {
   const last = new Map(entries.map((entry) => [key(entry), entry]));
   return [...last.values()].sort((a, b) => a.relativeOffsetOfLocalHeader - b.relativeOffsetOfLocalHeader);
+}
+
+/** A name, as lossless text, and the digest of what it names. */
+interface Line {
+  readonly name: string;
+  readonly digest: string;
+}
+
+function hashOfLines(lines: readonly Line[]): string {
+  const whole = createHash('sha256');
+  const sorted = [...lines].sort((a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)));
+  for (const { name, digest } of sorted) whole.update(`${digest}  ${name}\n`, 'latin1');
+  return `h1:${whole.digest('base64')}`;
+}
+
+/**
+ * What Go's `dirhash.HashDir` finds where the clients have unpacked it: no directories, each path once with what came
+ * last, paths cleaned.
+ */
+function unpackedFiles(lines: readonly Line[]): Line[] {
+  const files = new Map<string, Line>();
+  for (const { name, digest } of lines) {
+    if (name.endsWith('/')) continue;
+    const path = name
+      .split('/')
+      .filter((part) => part !== '' && part !== '.')
+      .join('/');
+    files.set(path, { name: path, digest });
+  }
+  return [...files.values()];
 }
 
 /** A lossless text of the raw name. */
@@ -203,7 +232,7 @@ function* chunks(fd: number, start: number, length: number): Generator<Buffer> {
 parentPort?.on('message', async (path: string) => {
   let outcome: HashOutcome;
   try {
-    outcome = { hash: await hashZip(path) };
+    outcome = await hashZip(path);
   } catch (error) {
     outcome = { reason: (error as Error).message };
   }

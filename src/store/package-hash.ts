@@ -6,7 +6,13 @@ import { type Hash, parseHash } from '../address/hash.ts';
 import type { HashOutcome } from './package-hash-worker.ts';
 
 /** The `h1:` of a package, or why it has none. */
-export type PackageHash = { readonly hash: Hash } | { readonly reason: string };
+export type PackageHash =
+  | {
+      readonly hash: Hash;
+      /** Of the files alone, as they lie unpacked, where that is another: the zip has entries for directories. */
+      readonly unpacked?: Hash;
+    }
+  | { readonly reason: string };
 
 /** Far beyond what the largest package takes (a few seconds); what runs longer is hostile or hangs on its disk. */
 const FILE_TIME_LIMIT_MS = 5 * 60_000;
@@ -101,7 +107,9 @@ export class PackageHasher {
     });
     clearTimeout(timer);
     worker.off('error', onError).off('exit', onExit).off('message', onMessage);
-    return 'hash' in outcome ? { hash: parseHash(outcome.hash) } : outcome;
+    if ('reason' in outcome) return outcome;
+    const { hash, unpacked } = outcome;
+    return { hash: parseHash(hash), ...(unpacked !== undefined && { unpacked: parseHash(unpacked) }) };
   }
 }
 

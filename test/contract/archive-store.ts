@@ -309,13 +309,13 @@ export function testArchiveStore(open: () => Promise<ArchiveStoreFixture>): void
       ]);
       const stored = await put(store, linux, zip);
       await put(store, darwin, bytes);
-      const h1 = await store.computePackageHash(stored);
-      expect(h1).toBe(
-        expectedPackageHash([
-          ['docs/', ''],
-          ['terraform-provider-widget_v1.0.0', 'binary'],
-        ]),
-      );
+      const file = ['terraform-provider-widget_v1.0.0', 'binary'] as const;
+      const computed = await store.computePackageHash(stored);
+      expect(computed).toEqual({
+        zip: expectedPackageHash([['docs/', ''], file]),
+        unpacked: expectedPackageHash([file]),
+      });
+      const h1 = computed?.zip;
       if (!h1) return;
       await store.putPackageHash(linux, h1);
       expect(await store.find(linux)).toEqual({ ...stored, h1 });
