@@ -203,7 +203,7 @@ function statusLine({ status, checks }: HealthReport, sealed: boolean): Markup {
 }
 
 function codeBlock(label: string, code: string): Markup {
-  return html`<pre tabindex="0" aria-label="${label}"><code>${code}</code></pre>`;
+  return html`<pre role="group" aria-label="${label}"><code>${code}</code></pre>`;
 }
 
 function send(res: Response, text: string, headers: Readonly<Record<string, string>>): void {

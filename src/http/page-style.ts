@@ -35,7 +35,8 @@ body {
   font: 1rem/1.6 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif;
   overflow-wrap: break-word;
 }
-.wrap { max-width: 50rem; margin: 0 auto; padding: 0 1.25rem; }
+.wrap { max-width: 64rem; margin: 0 auto; padding: 0 1.25rem; }
+main p, main ul { max-width: 46rem; }
 header { border-bottom: 1px solid var(--line); background: var(--panel); }
 header .wrap { display: flex; flex-wrap: wrap; gap: .25rem 1.5rem; justify-content: space-between; align-items: baseline; padding-block: .9rem; }
 header p { margin: 0; }
@@ -48,7 +49,7 @@ h1 { font-size: clamp(1.7rem, 5vw, 2.3rem); line-height: 1.2; letter-spacing: -.
 h2 { font-size: 1.2rem; margin: 2.5rem 0 .5rem; }
 .lead { font-size: 1.1rem; color: var(--soft); margin: 0; }
 a { color: var(--accent); }
-a:focus-visible, pre:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+a:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 code { font: .9em/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; }
 :not(pre) > code { background: var(--code); border-radius: .25rem; padding: .1em .3em; }
 pre {
@@ -58,7 +59,10 @@ pre {
   border-radius: .4rem;
   padding: 1rem 1.1rem;
   margin: 1rem 0;
-  overflow-x: auto;
+  /* Nothing is hidden at the right: the slash at the end of a URL has to be seen. What does not fit goes on indented. */
+  white-space: pre-wrap;
+  overflow-wrap: anywhere;
+  text-indent: 6ch hanging each-line;
 }
 pre code { -webkit-user-select: all; user-select: all; }
 ul { padding-left: 1.25rem; }

@@ -11,6 +11,7 @@ import {
   startUpMessage,
 } from '../../src/http/cli-snippets.ts';
 import { html } from '../../src/http/html.ts';
+import { PAGE_STYLE } from '../../src/http/page-style.ts';
 import { loadTls } from '../../src/http/tls.ts';
 import { start } from './harness.ts';
 
@@ -104,6 +105,13 @@ test('values in HTML are escaped, markup is not', () => {
   expect(html`<p title="${'"<&>\''}">${html`<b>${'<i>'}</b>`}${undefined}${false}${0}</p>`.text).toBe(
     '<p title="&quot;&lt;&amp;&gt;&#39;"><b>&lt;i&gt;</b>0</p>',
   );
+});
+
+test('code that is too long for the window goes on in the next line: the slash at the end of a URL is never out of sight', () => {
+  const [, pre = ''] = /^pre \{(.*?)\}/ms.exec(PAGE_STYLE) ?? [];
+  expect(pre).toContain('white-space: pre-wrap;');
+  expect(pre).toContain('overflow-wrap: anywhere;');
+  expect(pre).not.toContain('overflow-x');
 });
 
 test('the page shows the configuration for the address it was asked on', async () => {
