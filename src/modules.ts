@@ -21,6 +21,9 @@ import { ModuleRegistry } from './upstream/module-registry.ts';
 /** Each takes a processor while it packs. */
 const CONCURRENT_PACKAGES = 4;
 
+/** Anybody may publish there: what is private is not for what is found there, unless somebody says so. */
+const PUBLIC_REGISTRIES: ReadonlySet<string> = new Set(['registry.opentofu.org', 'registry.terraform.io']);
+
 /** Everything that has to do with modules alone. */
 export interface Modules {
   readonly mirror: ModuleMirror;
@@ -95,11 +98,20 @@ export async function assembleModules(
 
 async function gitHosts(config: Config): Promise<Map<string, GitHostAccess>> {
   const hosts = new Map<string, GitHostAccess>();
-  for (const { host, username, secret, sshKey, knownHosts } of config.modules.git) {
+  const closed = config.upstreams.hosts
+    .map(({ hostname }) => String(hostname))
+    .filter((name) => !PUBLIC_REGISTRIES.has(name));
+  for (const { host, username, secret, sshKey, knownHosts, registries = closed } of config.modules.git) {
     const token = secret && tokenSource(secret);
     // A token file that is no good is told at the start.
     await token?.();
-    hosts.set(host, { username, token: token && whenUsable(host, token), sshKey, knownHosts });
+    hosts.set(host, {
+      username,
+      token: token && whenUsable(host, token),
+      sshKey,
+      knownHosts,
+      registries: new Set(registries),
+    });
   }
   return hosts;
 }

@@ -2,6 +2,15 @@ import { z } from 'zod';
 import { Hostname } from '../address/hostname.ts';
 import { SECRET } from './token-variables.ts';
 
+const hostname = z.string().transform((given, context): Hostname => {
+  try {
+    return Hostname.parse(given);
+  } catch {
+    context.addIssue({ code: 'custom', message: 'must be a host name, or HOST:PORT' });
+    return z.NEVER;
+  }
+});
+
 /** The keys of one entry of `modules.git`. */
 const gitHost = z
   .strictObject({
@@ -13,6 +22,7 @@ const gitHost = z
     tokenFile: z.string().min(1, 'is empty').optional(),
     sshKey: z.string().min(1, 'is empty').optional(),
     knownHosts: z.string().min(1, 'is empty').optional(),
+    registries: z.array(hostname).min(1, 'is empty: nothing could be fetched with it; leave it out').optional(),
   })
   .superRefine(({ username, token, tokenFile, sshKey, knownHosts }, context) => {
     const hasSecret = token !== undefined || tokenFile !== undefined;
@@ -49,6 +59,8 @@ export interface GitHostConfig {
   readonly secret: { readonly token: string } | { readonly tokenFile: string } | undefined;
   readonly sshKey: string | undefined;
   readonly knownHosts: string | undefined;
+  /** Registries, in comparison form, for whose modules the credentials are. `undefined`: all but the public ones. */
+  readonly registries: readonly string[] | undefined;
 }
 
 /** @param absolute a file's path, from where the key that names it stands */
@@ -56,7 +68,7 @@ export function gitHostsOf(
   given: Readonly<Record<string, z.output<typeof gitHost>>>,
   absolute: (file: string, ...at: string[]) => string,
 ): GitHostConfig[] {
-  return Object.entries(given).map(([host, { username, token, tokenFile, sshKey, knownHosts }]) => {
+  return Object.entries(given).map(([host, { username, token, tokenFile, sshKey, knownHosts, registries }]) => {
     const file = (path: string, key: string) => absolute(path, 'modules', 'git', host, key);
     return {
       host: Hostname.parse(host).toString(),
@@ -69,6 +81,7 @@ export function gitHostsOf(
             : { tokenFile: file(tokenFile, 'tokenFile') },
       sshKey: sshKey === undefined ? undefined : file(sshKey, 'sshKey'),
       knownHosts: knownHosts === undefined ? undefined : file(knownHosts, 'knownHosts'),
+      registries: registries?.map(String),
     };
   });
 }

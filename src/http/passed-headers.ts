@@ -13,31 +13,26 @@ const HOP_BY_HOP: readonly string[] = [
   'upgrade',
 ];
 
-/** What was said to Larder, or tells of who said it and on which way. `expect` was answered already. */
-const FOR_LARDER: ReadonlySet<string> = new Set([
-  ...HOP_BY_HOP,
-  'authorization',
-  'cookie',
-  'expect',
-  'forwarded',
-  'host',
-  'origin',
-  'referer',
-  'via',
-  'x-real-ip',
-  'x-request-id',
-]);
-
 /**
- * By these some servers let a request be another one than it says: another method, another path. It was looked at for
- * what it says, and may carry Larder's token.
+ * What a client says of what it wants and what it can read. Nothing else travels on: headers may hold tokens and cookies,
+ * tell of machines in here, or make a request another one than it was looked at for (`X-HTTP-Method-Override`).
  */
-const OVERRIDES: ReadonlySet<string> = new Set([
-  'x-http-method',
-  'x-http-method-override',
-  'x-method-override',
-  'x-original-url',
-  'x-rewrite-url',
+const OF_CLIENT: ReadonlySet<string> = new Set([
+  'accept',
+  'accept-encoding',
+  'accept-language',
+  'content-encoding',
+  'content-language',
+  'content-length',
+  'content-type',
+  'if-match',
+  'if-modified-since',
+  'if-none-match',
+  'if-range',
+  'if-unmodified-since',
+  'range',
+  'user-agent',
+  'x-terraform-version',
 ]);
 
 /** What upstream says of its own host, which a client would take for said of Larder's. Location and caching are told anew. */
@@ -68,11 +63,7 @@ export function headersForUpstream(given: IncomingHttpHeaders): Record<string, s
   return Object.fromEntries(
     Object.entries(given).filter(
       (entry): entry is [string, string | string[]] =>
-        entry[1] !== undefined &&
-        !FOR_LARDER.has(entry[0]) &&
-        !OVERRIDES.has(entry[0]) &&
-        !entry[0].startsWith('x-forwarded-') &&
-        !named.has(entry[0]),
+        entry[1] !== undefined && OF_CLIENT.has(entry[0]) && !named.has(entry[0]),
     ),
   );
 }

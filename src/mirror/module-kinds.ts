@@ -4,7 +4,7 @@ import type { MetadataKind } from '../cache/metadata-cache.ts';
 import type { LocationAnswer, ModuleVersions } from '../upstream/module-registry.ts';
 import type { FreshnessSettings } from './metadata-kinds.ts';
 
-/** A location with a query may be signed and die within minutes: it is kept for one burst of requests, not for later. */
+/** A location with a query may be signed and die within minutes: it is remembered for one burst of requests, and never written down. */
 const SIGNED_FRESH_MS = 60_000;
 
 /** The kinds of metadata of modules that are cached: how long each is good for, and how each rests in the store. */
@@ -22,16 +22,21 @@ export function moduleKinds({ versions, packages, absent, keep }: FreshnessSetti
     moduleLocation: {
       ...storedLocation,
       freshness: (answer) => {
-        const life = answer?.location.includes('?') && !isGit(answer.location) ? SIGNED_FRESH_MS : undefined;
-        return { freshForMs: life ?? packages, keepForMs: life ?? keep, absentForMs: absent };
+        const isShortLived = answer !== undefined && holdsSecrets(answer.location);
+        return {
+          freshForMs: isShortLived ? Math.min(SIGNED_FRESH_MS, packages) : packages,
+          keepForMs: isShortLived ? 0 : keep,
+          absentForMs: absent,
+        };
       },
     },
   };
 }
 
-/** `?ref=` is no signature. */
-function isGit(location: string): boolean {
-  return /^(?:git::|git@|github\.com\/|gitlab\.com\/|bitbucket\.org\/)/.test(location);
+/** Whether it may: a signature in its query, or a user's name and password. A query of git (`?ref=`) is no signature. */
+function holdsSecrets(location: string): boolean {
+  const isGit = /^(?:git::|git@|github\.com\/|gitlab\.com\/|bitbucket\.org\/)/.test(location);
+  return isGit ? /\/\/[^/]*:[^/]*@/.test(location) : /[?@]/.test(location);
 }
 
 const versionsShape = z.object({

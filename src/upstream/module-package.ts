@@ -114,7 +114,9 @@ export class ModulePackages {
       await unpackArchive(body, format, tree, options);
     } else {
       const checked = digested(body, checksum, url);
-      await Promise.all([checked.done, unpackArchive(checked.body, format, tree, options)]);
+      // Both to their end, whichever fails: until then they write into the directory.
+      const ends = await Promise.allSettled([checked.done, unpackArchive(checked.body, format, tree, options)]);
+      for (const end of ends) if (end.status === 'rejected') throw end.reason;
     }
     return lengthMark(size);
   }

@@ -1,3 +1,4 @@
+import type { Upstream } from '../upstream.ts';
 import type { GitRepository } from './module-location.ts';
 
 /** How one git host is asked. What stands here goes to that host and no other. */
@@ -10,6 +11,18 @@ export interface GitHostAccess {
   readonly sshKey?: string | undefined;
   /** File of the host keys trusted over ssh; the system's unless given. */
   readonly knownHosts?: string | undefined;
+  /**
+   * Registries, in comparison form, for whose modules the credentials are; every one unless given. Where anybody may
+   * publish, anybody may name a repository, as a submodule say, that only these credentials open.
+   */
+  readonly registries?: ReadonlySet<string> | undefined;
+}
+
+/** What a host is asked with for a module of this registry. */
+export function accessFor(access: GitHostAccess | undefined, { hostname }: Upstream): GitHostAccess | undefined {
+  if (access?.registries?.has(hostname.toString()) ?? true) return access;
+  // Which host keys are trusted is no credential.
+  return { knownHosts: access?.knownHosts };
 }
 
 const DEFAULT_USERNAME = 'x-access-token';
@@ -29,7 +42,10 @@ export async function basicCredentials(
 
 /** What to do about a host that refuses. */
 export function accessHint(host: string, key: 'token' | 'sshKey' | 'knownHosts'): string {
-  return `Set ${key} of modules.git."${host}" (HOST or HOST:PORT, exactly).`;
+  return (
+    `Set ${key} of modules.git."${host}" (HOST or HOST:PORT, exactly)` +
+    `${key === 'knownHosts' ? '' : '; for modules of a public registry, name that in its registries, too'}.`
+  );
 }
 
 function basic(username: string, password: string): string {

@@ -41,13 +41,13 @@ export async function askOverHttps(
   http: HttpClient,
   upstream: Upstream,
   repository: GitRepository,
-  hosts: ReadonlyMap<string, GitHostAccess>,
+  access: GitHostAccess | undefined,
   signal: AbortSignal,
 ): Promise<HttpsRepository> {
   const asked = new URL(repository.url);
   asked.pathname = `${asked.pathname.replace(/\/+$/, '')}${REFS_PATH}`;
   asked.search = '?service=git-upload-pack';
-  const authorization = await basicCredentials(repository, hosts.get(repository.host));
+  const authorization = await basicCredentials(repository, access);
   const answer = await http
     .fetchBody({
       upstream,

@@ -45,6 +45,7 @@ export class GitProcess {
   /** Settles when it and its pipes are gone. @throws GitExit, GitMissing */
   readonly ended: Promise<void>;
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>;
+  #hasClosed = false;
   readonly #signal: AbortSignal;
   readonly #kill = () => this.kill();
 
@@ -65,6 +66,7 @@ export class GitProcess {
     this.ended = new Promise<void>((resolve, reject) => {
       child.once('error', (cause) => reject(new GitMissing('git cannot be run', { cause })));
       child.once('close', (status) => {
+        this.#hasClosed = true;
         if (status === 0) resolve();
         else reject(new GitExit(commandOf(args), status ?? undefined, complaint.toString('utf8')));
       });
@@ -86,7 +88,8 @@ export class GitProcess {
 
   /** Ends it if it has not ended, and returns when it is gone. Never fails. */
   async close(): Promise<void> {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) this.kill();
+    // Also when it has ended itself: what it started may live on, and hold its pipes.
+    if (!this.#hasClosed) this.kill();
     this.#signal.removeEventListener('abort', this.#kill);
     await this.ended.catch(() => {});
   }

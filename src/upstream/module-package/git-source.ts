@@ -8,7 +8,7 @@ import type { HttpClient } from '../http-client.ts';
 import type { Upstream } from '../upstream.ts';
 import { readCommit, type TreeTarget } from './git-commit-reader.ts';
 import { gitFailure, noSuchRef } from './git-failures.ts';
-import type { GitHostAccess } from './git-host-access.ts';
+import { accessFor, type GitHostAccess } from './git-host-access.ts';
 import { askOverHttps, httpsSettings } from './git-https.ts';
 import { GitObjects, type GitRemoteAccess, TooMuchFetched } from './git-objects.ts';
 import { GitExit, GitMissing, GitOutputTooLarge } from './git-process.ts';
@@ -233,13 +233,14 @@ export class GitSource {
     if (this.#isSealed()) {
       throw new UpstreamUnreachable(repository.host, 'sealed', 'is not asked: Larder is sealed, nothing leaves it');
     }
+    const given = accessFor(this.#hosts.get(repository.host), upstream);
     if (repository.url.protocol === 'ssh:') {
       await this.#requireGit(repository);
-      const access = await sshAccess(repository, this.#hosts.get(repository.host), upstream, signal);
+      const access = await sshAccess(repository, given, upstream, signal);
       const refs = await askOverSsh(access, { searchPath: this.#searchPath, signal });
       return { refs, access: async () => ({ ...access, settings: [] }) };
     }
-    const found = await askOverHttps(this.#http, upstream, repository, this.#hosts, signal);
+    const found = await askOverHttps(this.#http, upstream, repository, given, signal);
     const options = { proxy: this.#proxy, extraCa: this.#extraCa, signal };
     return {
       refs: found.refs,

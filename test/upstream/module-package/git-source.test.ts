@@ -182,6 +182,18 @@ describeWith(['git'], 'credentials of a git host', () => {
     expect(host.requests.count('POST', /git-upload-pack/)).toBeGreaterThan(0);
   });
 
+  test('are for the modules of some registries only, where that is said', async () => {
+    const host = await privateHost();
+    const given = (registries: string[]) => ({
+      hosts: new Map([[host.hostname, { token: async () => 's3cret', registries: new Set(registries) }]]),
+    });
+    const others = await gitScene(given(['registry.corp.example']));
+    expect(await failureOf(others.fetch(`${host.url}/vpc`))).toMatchObject(refused(host));
+    expect(host.requests.withCredentials()).toEqual([]);
+    const own = await gitScene(given(['registry.example']));
+    expect((await own.fetch(`${host.url}/vpc`)).files).toEqual({ 'main.tf': 'private' });
+  });
+
   test('that are wrong are refused, and not shown', async () => {
     const host = await privateHost();
     const { fetch } = await gitScene(withToken(host.hostname, 'wr0ng'));
