@@ -31,6 +31,7 @@ export class ArchiveDownload {
   readonly #load: () => Promise<ArchiveSource>;
   readonly #onEnd: (stored: StoredArchive | undefined) => void;
   readonly #abort = new AbortController();
+  readonly #ended = promised<void>();
   #readable = promised<ReadableArchive>();
   #arrival: Arrival | undefined;
   #wasResumed = false;
@@ -73,11 +74,13 @@ export class ArchiveDownload {
       this.#onEnd(isNew ? stored : undefined);
       this.#arrival?.complete(stored);
       this.#readable.resolve(storedReadable(this.#store, stored));
+      this.#ended.resolve();
     } catch (error) {
       this.#onEnd(undefined);
       const reason = error instanceof Error ? error : new Error(String(error));
       this.#arrival?.fail(reason);
       this.#readable.reject(reason);
+      this.#ended.reject(reason);
     }
   }
 
@@ -173,7 +176,13 @@ export class ArchiveDownload {
       opened.body.destroy();
       throw error;
     }
-    this.#arrival = new Arrival({ store: this.#store, incoming, sha256: source.sha256, size });
+    this.#arrival = new Arrival({
+      store: this.#store,
+      incoming,
+      sha256: source.sha256,
+      size,
+      ended: this.#ended.promise,
+    });
     this.#readable.resolve(this.#arrival);
     return this.#arrival;
   }

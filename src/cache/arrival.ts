@@ -25,15 +25,24 @@ export class Arrival implements ReadableArchive {
   readonly #store: ArchiveStore;
   readonly #incoming: IncomingArchive;
   readonly #followers = new Set<Follower>();
+  readonly #ended: Promise<void>;
   #written = 0;
   #isVerified = false;
   #outcome: Outcome | undefined;
 
-  constructor(deps: { store: ArchiveStore; incoming: IncomingArchive; sha256: Sha256; size: number | undefined }) {
+  constructor(deps: {
+    store: ArchiveStore;
+    incoming: IncomingArchive;
+    sha256: Sha256;
+    size: number | undefined;
+    /** The end of the download, which may have begun anew by then. */
+    ended: Promise<void>;
+  }) {
     this.#store = deps.store;
     this.#incoming = deps.incoming;
     this.sha256 = deps.sha256;
     this.size = deps.size;
+    this.#ended = deps.ended;
   }
 
   /** Bytes that have come in. */
@@ -64,6 +73,10 @@ export class Arrival implements ReadableArchive {
     this.#outcome = { error };
     if (this.#isVerified) return;
     for (const follower of this.#followers) follower.destroy(error);
+  }
+
+  settled(): Promise<void> {
+    return this.#ended;
   }
 
   async stream(range?: ByteRange): Promise<ArchiveBody> {

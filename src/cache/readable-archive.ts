@@ -18,6 +18,13 @@ export interface ReadableArchive {
   readonly size: number | undefined;
   readonly sha256: Sha256;
   readonly storedAt: Date | undefined;
+  /** Bytes that have come in so far. Only while arriving. */
+  readonly written?: number;
+  /**
+   * Resolves once it is in the store, rejects with what keeps it out of there. Nobody has to read for that. Only while
+   * arriving.
+   */
+  settled?(): Promise<void>;
   /**
    * The bytes. While arriving, follows the download and withholds the last bytes until the whole file is verified; the
    * stream is destroyed with the download's error if that fails. Destroying it never disturbs the download.

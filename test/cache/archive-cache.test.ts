@@ -100,6 +100,23 @@ describe('a cold read', () => {
     expect(source).toMatchObject({ loads: 1, offsets: [0] });
   });
 
+  test('tells when it is in the store, though nobody reads', async () => {
+    const source = new ScriptedSource(300_000, whole);
+    const readable = await cache.read(archive, source.load);
+    await readable.settled?.();
+    expect(readable.written).toBe(300_000);
+    expect(await store.find(archive)).toMatchObject({ size: 300_000, sha256: source.promised });
+    expect((await cache.read(archive, source.load)).settled).toBeUndefined();
+  });
+
+  test('tells what keeps it out of the store, though nobody reads', async () => {
+    const source = new ScriptedSource(300_000, whole);
+    source.promised = sha256Hex(Buffer.from('something else'));
+    const readable = await cache.read(archive, source.load);
+    await expect(readable.settled?.()).rejects.toMatchObject({ code: 'INTEGRITY_MISMATCH' });
+    expect(await store.find(archive)).toBeUndefined();
+  });
+
   test('R61: answers as soon as upstream does, and bytes flow before it has finished', async () => {
     const end = gate();
     const source = new ScriptedSource(1000 * KIB, gated(end.passed, 100 * KIB));
