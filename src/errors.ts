@@ -123,15 +123,17 @@ export class LinkNotValid extends LarderError {
   readonly code = 'LINK_NOT_VALID';
 }
 
-/** Our own disk failed. `full` when there is no room left. */
+/** Our own disk failed. `full` when there is no room left, `gone` when what was stored is not there any more. */
 export class StorageFailed extends LarderError {
   readonly code = 'STORAGE_FAILED';
   readonly full: boolean;
+  readonly gone: boolean;
 
-  constructor(operation: string, cause: unknown) {
+  constructor(operation: string, cause: unknown, options: { hint?: string } = {}) {
     const reason = (cause as { code?: unknown } | null)?.code;
-    super(`${operation} failed${typeof reason === 'string' ? ` (${reason})` : ''}`, { cause });
+    super(`${operation} failed${typeof reason === 'string' ? ` (${reason})` : ''}`, { ...options, cause });
     this.full = reason === 'ENOSPC' || reason === 'EDQUOT';
+    this.gone = reason === 'ENOENT';
   }
 }
 

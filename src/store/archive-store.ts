@@ -79,8 +79,12 @@ export interface ArchiveStore {
   putPackageHash(archive: ProviderArchive, h1: Hash): Promise<void>;
   /** Computes the `h1:` of a stored archive, off the event loop. `undefined` when the file is no readable zip. */
   computePackageHash(stored: StoredArchive): Promise<ComputedHashes | undefined>;
+  /** When it was last read by anybody; when it was stored, if never. Costs a look at a file. */
+  lastUse(stored: StoredArchive): Promise<Date>;
   /** Reads the whole file and compares digests. `false` when it is damaged or gone. */
   verify(stored: StoredArchive): Promise<boolean>;
+  /** Puts a damaged archive aside instead of removing it. @returns the id of its place; `undefined` when it is gone */
+  quarantine(stored: StoredArchive, reason: string): Promise<string | undefined>;
   /** Removes the archive and what is remembered of it. Absent is fine. */
   discard(archive: ProviderArchive): Promise<void>;
   /** For `/readyz`: rejects when nothing can be written. */
@@ -90,7 +94,10 @@ export interface ArchiveStore {
 
 /** An archive that is being written, and can already be read as far as it has come. */
 export interface IncomingArchive {
-  /** Told how many bytes will come, before the first. @throws StorageFailed when there is no room for them */
+  /**
+   * Told how many bytes will come, before the first. Room is made for them if there is a limit.
+   * @throws StorageFailed when there is no room for them
+   */
   expect(size: number): Promise<void>;
   /** Appends. Applies backpressure: await it. */
   write(chunk: Uint8Array): Promise<void>;

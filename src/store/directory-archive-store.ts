@@ -2,15 +2,12 @@ import type { Stats } from 'node:fs';
 import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { LRUCache } from 'lru-cache';
-import pLimit from 'p-limit';
 import type { ProviderArchive } from '../address/archive.ts';
-import { type Hash, type Sha256, sha256Of, zipHash } from '../address/hash.ts';
+import { type Hash, type Sha256, zipHash } from '../address/hash.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
 import type { Logger } from '../logger.ts';
-import { settledWithin } from '../time-limit.ts';
-import { digestOf, isSettled, judge } from './adoption.ts';
+import { digestOf, isSettled } from './adoption.ts';
 import type {
   ArchiveStore,
   ByteRange,
@@ -19,21 +16,22 @@ import type {
   ReleaseFiles,
   StoredArchive,
 } from './archive-store.ts';
+import { ForeignArchives } from './foreign-archives.ts';
 import { IncomingFile } from './incoming-file.ts';
+import { freeKeeping, inUse, type Keeping } from './keeping.ts';
 import { KeptReleases } from './kept-releases.ts';
 import { paths } from './keys.ts';
-import { type ArchiveRecord, fileIdentity, MirrorDocuments } from './mirror-documents.ts';
+import { type ArchiveRecord, MirrorDocuments } from './mirror-documents.ts';
 import type { PackageHasher } from './package-hash.ts';
 import { PartialFiles } from './partial-files.ts';
 import { archiveFiles, providerDirectories } from './provider-directories.ts';
+import { Quarantine } from './quarantine.ts';
 import { RememberedLists } from './remembered-lists.ts';
 import { ifPresent, ofStorage } from './storage-errors.ts';
+import { asStored, isOurs, type OurRecord } from './stored-record.ts';
 
 /** With fewer, larger reads one stream is as fast as the disk cache; 64 KiB costs a third of that. */
 const READ_BYTES = 256 * 1024;
-/** How long a list waits for archives that somebody else put in place to be examined. Clients wait 10 s in all. */
-const ADOPTION_PATIENCE_MS = 3_000;
-const MAX_REMEMBERED = 10_000;
 
 /**
  * Archives in the packed layout below `providers/`: at any moment a `filesystem_mirror` and a static network mirror.
@@ -50,30 +48,53 @@ export class DirectoryArchiveStore implements ArchiveStore {
   readonly #hasher: PackageHasher;
   readonly #logger: Logger;
   readonly #lists = new RememberedLists<StoredArchive>();
-  /** Files that could not be verified: not read again until they, or the hashes beside them, change. */
-  readonly #unverifiable = new LRUCache<string, string>({ max: MAX_REMEMBERED });
-  readonly #adoptions = new Map<string, Promise<StoredArchive | undefined>>();
-  readonly #background = pLimit(1);
-  #closed = false;
+  readonly #foreign: ForeignArchives;
+  readonly #keeping: Keeping;
+  readonly #quarantine: Quarantine;
 
-  private constructor(directory: string, partials: PartialFiles, hasher: PackageHasher, logger: Logger) {
+  private constructor(deps: {
+    directory: string;
+    partials: PartialFiles;
+    hasher: PackageHasher;
+    keeping: Keeping;
+    logger: Logger;
+  }) {
+    const { directory, partials, hasher, logger } = deps;
     this.#directory = directory;
     this.#partials = partials;
+    this.#keeping = deps.keeping;
+    this.#quarantine = new Quarantine({ directory, partials });
+    this.#foreign = new ForeignArchives({
+      shelf: {
+        pathOf: (archive) => this.#pathOf(archive),
+        look: (archive) => this.#look(archive),
+        recordOf: (archive) => this.#recordOf(archive),
+        record: (...of) => this.#record(...of),
+        discard: (archive) => this.discard(archive),
+      },
+      hasher,
+      logger,
+    });
     this.#documents = new MirrorDocuments({ directory, partials, logger });
     this.#releases = new KeptReleases({ directory, partials });
     this.#hasher = hasher;
     this.#logger = logger;
   }
 
-  /** Makes the directories and sweeps away what dead processes left. The hasher stays the caller's. @throws StorageFailed */
+  /**
+   * Makes the directories and sweeps away what dead processes left. Hasher and keeping stay the caller's; without keeping
+   * there is no limit, and uses are forgotten with the process. @throws StorageFailed
+   */
   static async open(deps: {
     directory: string;
     hasher: PackageHasher;
+    keeping?: Keeping;
     logger: Logger;
   }): Promise<DirectoryArchiveStore> {
+    const { keeping = freeKeeping(deps) } = deps;
     await ofStorage('making the data directory', mkdir(join(deps.directory, paths.providers), { recursive: true }));
     const partials = await PartialFiles.open(join(deps.directory, paths.partial), deps.logger);
-    return new DirectoryArchiveStore(deps.directory, partials, deps.hasher, deps.logger);
+    return new DirectoryArchiveStore({ ...deps, partials, keeping });
   }
 
   async find(archive: ProviderArchive): Promise<StoredArchive | undefined> {
@@ -82,7 +103,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
     const stored = asStored(archive, record, file);
     if (stored) return stored;
     if (isOurs(record)) return this.#discardDamaged(archive, record, file);
-    return this.#isCandidate(archive, record, file) ? this.adopt(archive) : undefined;
+    return this.#foreign.isCandidate(archive, record, file) ? this.adopt(archive) : undefined;
   }
 
   list(provider: ProviderAddress): Promise<readonly StoredArchive[]> {
@@ -109,7 +130,11 @@ export class DirectoryArchiveStore implements ArchiveStore {
         await ofStorage('opening an archive', Promise.reject(new Error('its size has changed')));
       }
       // The stream closes the handle when it ends and when it is destroyed.
-      return handle.createReadStream({ ...range, highWaterMark: READ_BYTES });
+      return inUse(
+        this.#keeping,
+        paths.archive(stored.archive),
+        handle.createReadStream({ ...range, highWaterMark: READ_BYTES }),
+      );
     } catch (error) {
       await handle.close();
       throw error;
@@ -121,6 +146,8 @@ export class DirectoryArchiveStore implements ArchiveStore {
     return new IncomingFile({
       path,
       handle,
+      reserve: (bytes) => this.#keeping.room.reserve(bytes),
+      hold: () => this.#keeping.holds.hold(paths.archive(archive)),
       publish: async (partial, size, sha256) => {
         const final = this.#pathOf(archive);
         await this.#partials.publish(partial, final);
@@ -129,13 +156,8 @@ export class DirectoryArchiveStore implements ArchiveStore {
     });
   }
 
-  async adopt(archive: ProviderArchive, expected?: { readonly sha256: Sha256 }): Promise<StoredArchive | undefined> {
-    const key = `${expected?.sha256 ?? ''} ${archive}`;
-    const running = this.#adoptions.get(key);
-    if (running) return running;
-    const started = this.#adopt(archive, expected?.sha256).finally(() => this.#adoptions.delete(key));
-    this.#adoptions.set(key, started);
-    return started;
+  adopt(archive: ProviderArchive, expected?: { readonly sha256: Sha256 }): Promise<StoredArchive | undefined> {
+    return this.#foreign.adopt(archive, expected?.sha256);
   }
 
   putRelease(provider: ProviderAddress, version: Version, files: ReleaseFiles): Promise<void> {
@@ -171,6 +193,10 @@ export class DirectoryArchiveStore implements ArchiveStore {
     return undefined;
   }
 
+  lastUse({ archive, storedAt }: StoredArchive): Promise<Date> {
+    return this.#keeping.uses.of(paths.archive(archive), storedAt);
+  }
+
   async verify({ archive, sha256 }: StoredArchive): Promise<boolean> {
     return (await digestOf(this.#pathOf(archive))) === sha256;
   }
@@ -180,6 +206,15 @@ export class DirectoryArchiveStore implements ArchiveStore {
     await this.#documents.remove(archive);
     this.#lists.forget(this.#homeOf(archive.provider));
     await ofStorage('removing an archive', rm(this.#pathOf(archive), { force: true }));
+    await this.#isGone(archive);
+  }
+
+  async quarantine({ archive, size, sha256 }: StoredArchive, reason: string): Promise<string | undefined> {
+    await this.#documents.remove(archive);
+    this.#lists.forget(this.#homeOf(archive.provider));
+    const id = await this.#quarantine.take(archive, { size, sha256, reason });
+    await this.#isGone(archive);
+    return id;
   }
 
   check(): Promise<void> {
@@ -187,9 +222,8 @@ export class DirectoryArchiveStore implements ArchiveStore {
   }
 
   /** Waits for examinations under way; further ones are dropped. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    await Promise.allSettled(this.#adoptions.values());
+  close(): Promise<void> {
+    return this.#foreign.close();
   }
 
   async #list(provider: ProviderAddress): Promise<{ list: readonly StoredArchive[]; isFinal: boolean }> {
@@ -200,13 +234,13 @@ export class DirectoryArchiveStore implements ArchiveStore {
       const stored = file && asStored(archive, record, file);
       if (stored) list.push(stored);
       else if (file && isOurs(record)) await this.#discardDamaged(archive, record, file);
-      else if (file && this.#isCandidate(archive, record, file)) candidates.push(archive);
+      else if (file && this.#foreign.isCandidate(archive, record, file)) candidates.push(archive);
     };
     const files = await archiveFiles(this.#directory, provider);
     await Promise.all(files.map(look));
     // What was passed over may be whole later, or named by a document, without the directory's showing it.
     const isFinal = list.length === files.length;
-    if (candidates.length > 0) list.push(...(await this.#adoptSome(candidates)));
+    if (candidates.length > 0) list.push(...(await this.#foreign.adoptSome(candidates)));
     return { list, isFinal };
   }
 
@@ -225,8 +259,16 @@ export class DirectoryArchiveStore implements ArchiveStore {
   async #record(archive: ProviderArchive, sha256: Sha256, h1: Hash | undefined, size: number): Promise<StoredArchive> {
     await this.#documents.put(archive, h1 ? [h1, zipHash(sha256)] : [zipHash(sha256)], size);
     this.#lists.forget(this.#homeOf(archive.provider));
+    this.#keeping.room.came(archive, size);
     const file = await this.#look(archive);
+    // As old as where it was copied from; it was wanted now.
+    if (file && isSettled(file)) this.#keeping.uses.note(paths.archive(archive));
     return { archive, size, sha256, h1, storedAt: file?.mtime ?? new Date() };
+  }
+
+  async #isGone(archive: ProviderArchive): Promise<void> {
+    this.#keeping.room.went(archive);
+    await this.#keeping.uses.forget(paths.archive(archive));
   }
 
   async #discardDamaged(archive: ProviderArchive, record: OurRecord, file: Stats): Promise<undefined> {
@@ -239,58 +281,6 @@ export class DirectoryArchiveStore implements ArchiveStore {
     await this.discard(archive);
   }
 
-  /** Somebody else put it there, says by which hash it can be known, and it was not examined before. */
-  #isCandidate(archive: ProviderArchive, record: ArchiveRecord | undefined, file: Stats): boolean {
-    if (!record?.hashes.length) return false;
-    return this.#unverifiable.get(archive.toString()) !== examinationOf(record, file);
-  }
-
-  /** Those that could be examined soon enough; the others will be in a later list. */
-  async #adoptSome(candidates: readonly ProviderArchive[]): Promise<StoredArchive[]> {
-    const adopted: StoredArchive[] = [];
-    const examine = async (archive: ProviderArchive) => {
-      if (this.#closed) return;
-      const stored = await this.adopt(archive);
-      if (stored) adopted.push(stored);
-    };
-    const all = Promise.all(
-      candidates.map((archive) =>
-        this.#background(() => examine(archive)).catch((error: unknown) => {
-          this.#logger.warn('an archive could not be examined', { archive: archive.toString(), error });
-        }),
-      ),
-    );
-    await settledWithin(all, ADOPTION_PATIENCE_MS);
-    return [...adopted];
-  }
-
-  async #adopt(archive: ProviderArchive, expected: Sha256 | undefined): Promise<StoredArchive | undefined> {
-    const file = await this.#look(archive);
-    if (!file) return undefined;
-    const record = await this.#recordOf(archive);
-    const stored = asStored(archive, record, file);
-    if (stored) return stored;
-
-    const known = [...(expected ? [zipHash(expected)] : []), ...(record?.hashes ?? [])];
-    const judgement = await judge(this.#pathOf(archive), file, known, this.#hasher);
-    if (judgement.verdict === 'verified') {
-      this.#logger.info('took over an archive that was put in place', { archive: archive.toString() });
-      return this.#record(archive, judgement.sha256, judgement.h1, file.size);
-    }
-    if (judgement.verdict === 'contradicted') {
-      this.#logger.warn('an archive that was put in place is not what it should be and was discarded', {
-        archive: archive.toString(),
-        sha256: judgement.sha256,
-        expected: known,
-      });
-      await this.discard(archive);
-      return undefined;
-    }
-    // While it may still be being copied, its next state is worth another look.
-    if (record && isSettled(file)) this.#unverifiable.set(archive.toString(), examinationOf(record, file));
-    return undefined;
-  }
-
   #homeOf(provider: ProviderAddress): string {
     return join(this.#directory, paths.provider(provider));
   }
@@ -298,24 +288,4 @@ export class DirectoryArchiveStore implements ArchiveStore {
   #pathOf(archive: ProviderArchive): string {
     return join(this.#directory, paths.archive(archive));
   }
-}
-
-/** A record with both size and digest: written after verification. */
-type OurRecord = ArchiveRecord & { readonly size: number };
-
-function isOurs(record: ArchiveRecord | undefined): record is OurRecord {
-  return record?.size !== undefined && record.hashes.some((hash) => sha256Of(hash));
-}
-
-function asStored(archive: ProviderArchive, record: ArchiveRecord | undefined, file: Stats): StoredArchive | undefined {
-  if (record?.size !== file.size) return undefined;
-  const [sha256] = record.hashes.flatMap((hash) => sha256Of(hash) ?? []);
-  if (!sha256) return undefined;
-  const h1 = record.hashes.find((hash) => hash.startsWith('h1:'));
-  return { archive, size: file.size, sha256, h1, storedAt: file.mtime };
-}
-
-/** Which bytes were compared with which hashes. */
-function examinationOf(record: ArchiveRecord, file: Stats): string {
-  return [fileIdentity(file), ...record.hashes].join(' ');
 }

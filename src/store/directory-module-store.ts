@@ -8,11 +8,13 @@ import { StorageFailed } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { digestOf, isSettled } from './adoption.ts';
 import type { ByteRange } from './archive-store.ts';
+import { freeKeeping, inUse, type Keeping } from './keeping.ts';
 import { paths } from './keys.ts';
 import { moduleDirectories, moduleFiles } from './module-directories.ts';
 import { ModuleRecords } from './module-records.ts';
 import type { MadePackage, ModuleStore, PackageRecord, StoredPackage, WorkDirectory } from './module-store.ts';
 import { PartialFiles } from './partial-files.ts';
+import { Quarantine } from './quarantine.ts';
 import { RememberedLists } from './remembered-lists.ts';
 import { ifPresent, ofStorage } from './storage-errors.ts';
 
@@ -29,23 +31,32 @@ export class DirectoryModuleStore implements ModuleStore {
   readonly #directory: string;
   readonly #partials: PartialFiles;
   readonly #records: ModuleRecords;
+  readonly #keeping: Keeping;
+  readonly #quarantine: Quarantine;
   readonly #logger: Logger;
   readonly #lists = new RememberedLists<StoredPackage>();
   /** The last of the changes under way, by release: each begins when the one before is done. */
   readonly #changes = new Map<string, Promise<unknown>>();
 
-  private constructor(directory: string, partials: PartialFiles, logger: Logger) {
+  private constructor(deps: { directory: string; partials: PartialFiles; keeping: Keeping; logger: Logger }) {
+    const { directory, partials, logger } = deps;
     this.#directory = directory;
     this.#partials = partials;
+    this.#keeping = deps.keeping;
+    this.#quarantine = new Quarantine({ directory, partials });
     this.#records = new ModuleRecords({ directory, partials, logger });
     this.#logger = logger;
   }
 
-  /** Makes the directories and sweeps away what dead processes left. Needs no closing. @throws StorageFailed */
-  static async open({ directory, logger }: { directory: string; logger: Logger }): Promise<DirectoryModuleStore> {
+  /**
+   * Makes the directories and sweeps away what dead processes left. Needs no closing. Without keeping there is no limit,
+   * and uses are forgotten with the process. @throws StorageFailed
+   */
+  static async open(deps: { directory: string; keeping?: Keeping; logger: Logger }): Promise<DirectoryModuleStore> {
+    const { directory, logger, keeping = freeKeeping(deps) } = deps;
     await ofStorage('making the data directory', mkdir(join(directory, paths.modules), { recursive: true }));
     const partials = await PartialFiles.open(join(directory, paths.partial), logger);
-    return new DirectoryModuleStore(directory, partials, logger);
+    return new DirectoryModuleStore({ directory, partials, keeping, logger });
   }
 
   async find(release: ModuleRelease): Promise<StoredPackage | undefined> {
@@ -93,7 +104,8 @@ export class DirectoryModuleStore implements ModuleStore {
       const { size } = await ofStorage('opening a package', handle.stat());
       if (size !== stored.size) throw changed('opening a package');
       // The stream closes the handle when it ends and when it is destroyed.
-      return handle.createReadStream({ ...range, highWaterMark: READ_BYTES });
+      const stream = handle.createReadStream({ ...range, highWaterMark: READ_BYTES });
+      return inUse(this.#keeping, paths.modulePackage(stored.release), stream);
     } catch (error) {
       await handle.close();
       throw error;
@@ -107,23 +119,12 @@ export class DirectoryModuleStore implements ModuleStore {
   async put(release: ModuleRelease, made: MadePackage): Promise<StoredPackage> {
     const { sha256, size, subdir, source, fingerprint, file } = made;
     const record: PackageRecord = { sha256, size, subdir, source, fingerprint };
-    return this.#inTurn(release, async () => {
-      const { size: written } = await ofStorage('storing a package', stat(file));
-      if (written !== size) throw changed('storing a package');
-      const known = await this.#records.get(release);
-      // It must never stand beside bytes that it does not speak of, which could have the same size.
-      if (known?.sha256 !== sha256) await this.#records.remove(release);
-      await this.#partials.publish(file, this.#pathOf(release));
-      try {
-        await this.#records.put(release, record);
-      } catch (error) {
-        // On a full disk it would only be in the way.
-        await rm(this.#pathOf(release), { force: true }).catch(() => {});
-        throw error;
-      }
-      const stored = await this.#look(release);
-      return { ...record, release, storedAt: stored?.mtime ?? new Date() };
-    });
+    const reservation = await this.#keeping.room.reserve(size);
+    try {
+      return await this.#inTurn(release, () => this.#put(release, file, record));
+    } finally {
+      reservation.release();
+    }
   }
 
   putFingerprint(release: ModuleRelease, fingerprint: string): Promise<void> {
@@ -131,6 +132,18 @@ export class DirectoryModuleStore implements ModuleStore {
       const record = await this.#records.get(release);
       if (!record || record.fingerprint === fingerprint) return;
       await this.#records.put(release, { ...record, fingerprint });
+    });
+  }
+
+  lastUse({ release, storedAt }: StoredPackage): Promise<Date> {
+    return this.#keeping.uses.of(paths.modulePackage(release), storedAt);
+  }
+
+  quarantine({ release, size, sha256 }: StoredPackage, reason: string): Promise<string | undefined> {
+    return this.#inTurn(release, async () => {
+      const id = await this.#quarantine.take(release, { size, sha256, reason });
+      await this.#isGone(release);
+      return id;
     });
   }
 
@@ -148,6 +161,25 @@ export class DirectoryModuleStore implements ModuleStore {
       await this.#records.remove(release);
       await this.#removePackage(release);
     });
+  }
+
+  async #put(release: ModuleRelease, file: string, record: PackageRecord): Promise<StoredPackage> {
+    const { size: written } = await ofStorage('storing a package', stat(file));
+    if (written !== record.size) throw changed('storing a package');
+    const known = await this.#records.get(release);
+    // It must never stand beside bytes that it does not speak of, which could have the same size.
+    if (known?.sha256 !== record.sha256) await this.#records.remove(release);
+    await this.#partials.publish(file, this.#pathOf(release));
+    try {
+      await this.#records.put(release, record);
+    } catch (error) {
+      // On a full disk it would only be in the way.
+      await rm(this.#pathOf(release), { force: true }).catch(() => {});
+      throw error;
+    }
+    this.#keeping.room.came(release, record.size);
+    const stored = await this.#look(release);
+    return { ...record, release, storedAt: stored?.mtime ?? new Date() };
   }
 
   async #look(release: ModuleRelease): Promise<Stats | undefined> {
@@ -172,6 +204,12 @@ export class DirectoryModuleStore implements ModuleStore {
 
   async #removePackage(release: ModuleRelease): Promise<void> {
     await ofStorage('removing a package', rm(this.#pathOf(release), { force: true }));
+    await this.#isGone(release);
+  }
+
+  async #isGone(release: ModuleRelease): Promise<void> {
+    this.#keeping.room.went(release);
+    await this.#keeping.uses.forget(paths.modulePackage(release));
   }
 
   /** The lists of its module are then made anew. */

@@ -2,7 +2,11 @@ import { type FileHandle, open, rm, statfs } from 'node:fs/promises';
 import type { Sha256 } from '../address/hash.ts';
 import { StorageFailed } from '../errors.ts';
 import type { IncomingArchive, IncomingReader, StoredArchive } from './archive-store.ts';
+import type { Reservation } from './room.ts';
 import { ofStorage } from './storage-errors.ts';
+
+/** Room is set aside in steps of this, for what comes without having told its size. */
+const STEP_BYTES = 16 * 1024 * 1024;
 
 /**
  * An archive that is being written to a partial file. Writer and readers share one file handle, which is closed by the
@@ -17,6 +21,12 @@ export class IncomingFile implements IncomingArchive {
     size: number,
     sha256: Sha256,
   ) => Promise<{ path: string; stored: StoredArchive }>;
+  readonly #reserve: (bytes: number) => Promise<Reservation>;
+  readonly #hold: () => () => void;
+  readonly #unhold: () => void;
+  readonly #reservations: Reservation[] = [];
+  /** Bytes for which there is room. */
+  #reserved = 0;
   #written = 0;
   /** The writer and every open reader. The handle is closed when it drops to 0. */
   #users = 1;
@@ -25,15 +35,23 @@ export class IncomingFile implements IncomingArchive {
   constructor(deps: {
     path: string;
     handle: FileHandle;
+    /** Sets room aside. */
+    reserve: (bytes: number) => Promise<Reservation>;
+    /** The archive is read or written from now on. @returns ends it */
+    hold: () => () => void;
     publish: (partial: string, size: number, sha256: Sha256) => Promise<{ path: string; stored: StoredArchive }>;
   }) {
     this.#path = deps.path;
     this.#handle = deps.handle;
     this.#publish = deps.publish;
+    this.#reserve = deps.reserve;
+    this.#hold = deps.hold;
+    this.#unhold = deps.hold();
   }
 
   /** Better told now than after most of it was fetched and given to somebody. */
   async expect(size: number): Promise<void> {
+    await this.#reserveFor(size);
     const { bavail, bsize } = await ofStorage('looking for room', statfs(this.#path));
     if (bavail * bsize >= size) return;
     const full = Object.assign(new Error(`${size} bytes do not fit`), { code: 'ENOSPC' });
@@ -41,6 +59,8 @@ export class IncomingFile implements IncomingArchive {
   }
 
   async write(chunk: Uint8Array): Promise<void> {
+    const needed = this.#written + chunk.length;
+    if (needed > this.#reserved) await this.#reserveFor(Math.max(needed, this.#reserved + STEP_BYTES));
     for (let offset = 0; offset < chunk.length; ) {
       const { bytesWritten } = await ofStorage(
         'writing an archive',
@@ -57,13 +77,18 @@ export class IncomingFile implements IncomingArchive {
       return reader(this.#handle, () => this.#release());
     }
     const handle = await ofStorage('opening an archive', open(this.#path, 'r'));
-    return reader(handle, () => handle.close().catch(() => {}));
+    const unhold = this.#hold();
+    return reader(handle, async () => {
+      unhold();
+      await handle.close().catch(() => {});
+    });
   }
 
   async commit(sha256: Sha256): Promise<StoredArchive> {
     const { path, stored } = await this.#publish(this.#path, this.#written, sha256);
     this.#path = path;
     this.#state = 'committed';
+    this.#giveBack();
     await this.#release();
     return stored;
   }
@@ -72,13 +97,30 @@ export class IncomingFile implements IncomingArchive {
     if (this.#state !== 'writing') return;
     this.#state = 'aborted';
     await this.#release();
-    await ofStorage('removing a partial file', rm(this.#path, { force: true }));
+    try {
+      await ofStorage('removing a partial file', rm(this.#path, { force: true }));
+    } finally {
+      this.#giveBack();
+    }
   }
 
   async #release(): Promise<void> {
     this.#users -= 1;
     // Everything was synced by name before; there is nothing left that closing could lose.
-    if (this.#users === 0) await this.#handle.close().catch(() => {});
+    if (this.#users > 0) return;
+    this.#unhold();
+    await this.#handle.close().catch(() => {});
+  }
+
+  async #reserveFor(bytes: number): Promise<void> {
+    if (bytes <= this.#reserved) return;
+    this.#reservations.push(await this.#reserve(bytes - this.#reserved));
+    this.#reserved = bytes;
+  }
+
+  /** What was set aside is taken up, or not needed any more. */
+  #giveBack(): void {
+    for (const reservation of this.#reservations) reservation.release();
   }
 }
 

@@ -35,6 +35,20 @@ export const metadataKeys = {
   /** Where a registry says that a module version's package is. As the module was written, too. */
   moduleLocation: (module: ModuleAddress, version: Version): string =>
     `${METADATA_VERSION}:module-location:${module.hostname}/${module.written}/${version}`,
+  /** Which jobs there are. */
+  jobs: `${METADATA_VERSION}:jobs`,
+  /** The state of one job, without what it consists of. */
+  job: (id: string): string => `${METADATA_VERSION}:job:${id}`,
+  /** What a job was asked for, in pieces. */
+  jobWish: (id: string, piece: number): string => `${METADATA_VERSION}:job-wish:${id}:${piece}`,
+  /** What a job consists of, in pieces. */
+  jobItems: (id: string, piece: number): string => `${METADATA_VERSION}:job-items:${id}:${piece}`,
+  /** What lock files say of what a job brings in. */
+  jobLocks: (id: string): string => `${METADATA_VERSION}:job-locks:${id}`,
+  /** Somebody wants a job to end. */
+  jobCancel: (id: string): string => `${METADATA_VERSION}:job-cancel:${id}`,
+  /** Who runs what is scheduled for one moment. */
+  scheduled: (schedule: string, due: string): string => `${METADATA_VERSION}:scheduled:${schedule}:${due}`,
   /** What an upstream told one requester: the key of what it tells everybody, and a name for who asked. */
   told: (key: string, partition: string): string => `${key}@${partition}`,
 };
@@ -80,6 +94,12 @@ export const paths = {
   tls: 'tls',
   /** What download links are signed with. Secret. */
   linkKeys: 'links.json',
+  /** What is never evicted. */
+  pins: 'pins.json',
+  /** When archives and packages were last used: an empty file for each, below its own path. */
+  lastUse: 'last-use',
+  /** Damaged archives and packages, each in a directory with a note. Never served. */
+  quarantine: 'quarantine',
 
   /** Directory of everything stored of one provider. */
   provider: (provider: ProviderAddress): string =>
@@ -99,4 +119,6 @@ export const paths = {
   modulePackage: ({ module, version }: ModuleRelease): string => `${paths.module(module)}/${version}.tar.gz`,
   /** What is remembered of a package. */
   moduleRecord: ({ module, version }: ModuleRelease): string => `${paths.module(module)}/${version}.json`,
+  /** Of an archive or a package, given by its own path. Its modification time is when that was last used. */
+  lastUseOf: (path: string): string => `${paths.lastUse}/${path}`,
 };

@@ -59,11 +59,15 @@ export interface ModuleStore {
   workDirectory(): Promise<WorkDirectory>;
   /**
    * Takes the file over, durably: the package first, then its record, each whole. Replaces what was there; what is broken
-   * off in between is not present.
+   * off in between is not present. Room is made for it if there is a limit.
    */
   put(release: ModuleRelease, made: MadePackage): Promise<StoredPackage>;
   /** Notes that upstream has moved on without changing what the package is made of. Harmless when it is gone. */
   putFingerprint(release: ModuleRelease, fingerprint: string): Promise<void>;
+  /** When it was last read by anybody; when it was stored, if never. Costs a look at a file. */
+  lastUse(stored: StoredPackage): Promise<Date>;
+  /** Puts a damaged package aside, its record stays. @returns the id of its place; `undefined` when it is gone */
+  quarantine(stored: StoredPackage, reason: string): Promise<string | undefined>;
   /** Reads the whole file and compares digests. `false` when it is damaged or gone. */
   verify(stored: StoredPackage): Promise<boolean>;
   /** Removes the package; its record stays, so that another one under the same version is noticed. Absent is fine. */

@@ -1,0 +1,125 @@
+import { mkdir, open, rm, stat, utimes } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { LRUCache } from 'lru-cache';
+import type { Logger } from '../logger.ts';
+import { paths } from './keys.ts';
+import { ifPresent, isAbsent, ofStorage } from './storage-errors.ts';
+
+/** How often what is noted in memory is written down. */
+const FLUSH_INTERVAL_MS = 60_000;
+/** What was written down this recently is not written again: nobody needs to know it better. */
+const PRECISION_MS = 3_600_000;
+/** Times kept in memory besides those that wait to be written. */
+const MAX_REMEMBERED = 50_000;
+
+/**
+ * When archives and packages were last used. Noting a use costs no more than a look into a map; every minute the new
+ * ones are written down, of each file at most one an hour, and all of them at the end.
+ *
+ * The time is the modification time of an empty file, below `last-use/` at the path of what was used. The access time of
+ * the archive itself would be set by every backup and copy too, and setting it would lose the end of its modification time.
+ * A modification time means the same on every file system and mount, is carried along by copies, and needs no agreement
+ * between replicas: the last one to write was the last to see it used.
+ */
+export class LastUses {
+  readonly #directory: string;
+  readonly #logger: Logger;
+  readonly #isWritten: boolean;
+  readonly #now: () => number;
+  /** Not written down yet, by path. */
+  readonly #pending = new Map<string, number>();
+  /** As written down by this process. */
+  readonly #written = new LRUCache<string, number>({ max: MAX_REMEMBERED });
+  #timer: NodeJS.Timeout | undefined;
+  #flushing: Promise<void> = Promise.resolve();
+
+  constructor(deps: {
+    directory: string;
+    logger: Logger;
+    /** Without, uses are forgotten with the process. */
+    isWritten?: boolean;
+    now?: () => number;
+  }) {
+    this.#directory = deps.directory;
+    this.#logger = deps.logger;
+    this.#isWritten = deps.isWritten ?? true;
+    this.#now = deps.now ?? Date.now;
+  }
+
+  /** Used now. */
+  note(path: string): void {
+    if (!this.#isWritten) {
+      this.#written.set(path, this.#now());
+      return;
+    }
+    this.#pending.set(path, this.#now());
+    this.#timer ??= setInterval(() => void this.flush(), FLUSH_INTERVAL_MS).unref();
+  }
+
+  /** What this process knows of it without looking at the disk, in milliseconds since 1970. */
+  remembered(path: string): number | undefined {
+    return this.#pending.get(path) ?? this.#written.get(path);
+  }
+
+  /** The latest use that any process has written down, or that this one remembers. Never in the future. @throws StorageFailed */
+  async of(path: string, storedAt: Date): Promise<Date> {
+    const marker = await ifPresent('looking for the last use', stat(this.#markerOf(path)));
+    const latest = Math.max(storedAt.getTime(), marker?.mtimeMs ?? 0, this.remembered(path) ?? 0);
+    // A clock that was set back since would make it the last one used for as long as that was ahead.
+    return new Date(Math.min(latest, this.#now()));
+  }
+
+  /** It is not stored any more. Never rejects: what is left of it only says when it was used once. */
+  async forget(path: string): Promise<void> {
+    this.#pending.delete(path);
+    this.#written.delete(path);
+    await rm(this.#markerOf(path), { force: true }).catch(() => {});
+  }
+
+  /** Writes down what is due, or all. Never rejects. */
+  flush({ all = false }: { all?: boolean } = {}): Promise<void> {
+    this.#flushing = this.#flushing.then(() => this.#flush(all));
+    return this.#flushing;
+  }
+
+  /** Writes down everything. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    await this.flush({ all: true });
+  }
+
+  async #flush(all: boolean): Promise<void> {
+    for (const [path, at] of [...this.#pending]) {
+      const before = this.#written.get(path);
+      // In both directions: a clock may be set back.
+      if (!all && before !== undefined && Math.abs(at - before) < PRECISION_MS) continue;
+      try {
+        await ofStorage('writing down the last use', this.#write(this.#markerOf(path), new Date(at)));
+      } catch (error) {
+        this.#logger.warn('when archives are used could not be written down, and is tried again in a minute', {
+          error,
+        });
+        return;
+      }
+      this.#written.set(path, at);
+      // Unless it was used again meanwhile.
+      if (this.#pending.get(path) === at) this.#pending.delete(path);
+    }
+  }
+
+  async #write(marker: string, at: Date): Promise<void> {
+    try {
+      await utimes(marker, at, at);
+    } catch (error) {
+      if (!isAbsent(error)) throw error;
+      await mkdir(dirname(marker), { recursive: true });
+      await (await open(marker, 'a')).close();
+      await utimes(marker, at, at);
+    }
+  }
+
+  #markerOf(path: string): string {
+    return join(this.#directory, paths.lastUseOf(path));
+  }
+}

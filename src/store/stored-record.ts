@@ -1,0 +1,30 @@
+import type { Stats } from 'node:fs';
+import type { ProviderArchive } from '../address/archive.ts';
+import { sha256Of } from '../address/hash.ts';
+import type { StoredArchive } from './archive-store.ts';
+import { type ArchiveRecord, fileIdentity } from './mirror-documents.ts';
+
+/** A record with both size and digest: written after verification. */
+export type OurRecord = ArchiveRecord & { readonly size: number };
+
+export function isOurs(record: ArchiveRecord | undefined): record is OurRecord {
+  return record?.size !== undefined && record.hashes.some((hash) => sha256Of(hash));
+}
+
+/** What is stored, when the record and the file agree. */
+export function asStored(
+  archive: ProviderArchive,
+  record: ArchiveRecord | undefined,
+  file: Stats,
+): StoredArchive | undefined {
+  if (record?.size !== file.size) return undefined;
+  const [sha256] = record.hashes.flatMap((hash) => sha256Of(hash) ?? []);
+  if (!sha256) return undefined;
+  const h1 = record.hashes.find((hash) => hash.startsWith('h1:'));
+  return { archive, size: file.size, sha256, h1, storedAt: file.mtime };
+}
+
+/** Which bytes were compared with which hashes. */
+export function examinationOf(record: ArchiveRecord, file: Stats): string {
+  return [fileIdentity(file), ...record.hashes].join(' ');
+}
