@@ -2,6 +2,7 @@ import express, { type Request, type Response } from 'express';
 import { z } from 'zod';
 import { Platform } from '../address/platform.ts';
 import { normalisePath } from '../configuration/configuration-files.ts';
+import { jsonName } from '../configuration/file-kinds.ts';
 import type { Wish } from '../mirror/wanted.ts';
 import { RequestError } from './request-error.ts';
 import { parsed, parseRequest } from './request-schema.ts';
@@ -78,14 +79,10 @@ export async function readWish(req: Request, res: Response): Promise<Wish> {
   return { ...base, files: [{ path: nameFor(document), text }] };
 }
 
-/** The name that says how it is to be read: a warm list knows three keys, and a configuration none of them. */
 function nameFor(document: unknown): string {
-  if (Array.isArray(document) && document.every(isObject)) return 'main.tf.json';
-  const keys = isObject(document) ? Object.keys(document).filter((key) => key !== '//') : [];
-  if (keys.length === 0) {
-    throw new RequestError(400, 'INVALID_REQUEST', 'the body says nothing of what is wanted', { hint: FORMS });
-  }
-  return keys.some((key) => /^(providers|modules|platforms)$/.test(key)) ? 'warm-list.json' : 'main.tf.json';
+  const name = jsonName(document);
+  if (name !== undefined) return name;
+  throw new RequestError(400, 'INVALID_REQUEST', 'the body says nothing of what is wanted', { hint: FORMS });
 }
 
 function refuseTwice(paths: readonly string[]): void {
