@@ -1,4 +1,5 @@
 import type { ProviderArchive } from '../address/archive.ts';
+import type { Hash } from '../address/hash.ts';
 import type { ModuleRelease } from '../address/module.ts';
 import type { Platform } from '../address/platform.ts';
 import type { Diagnostic, Requirements } from '../configuration/requirements.ts';
@@ -20,7 +21,11 @@ export type WantedItem =
 
 /** What a wish comes down to. */
 export type PlannedItem =
-  | { readonly wanted: WantedItem }
+  | {
+      readonly wanted: WantedItem;
+      /** Of an archive whose version is locked: the hashes that are accepted of it, on whatever platform. */
+      readonly locked?: readonly Hash[];
+    }
   /** What it could not be brought down to: no such provider, no version that fits, a platform it does not exist for. */
   | {
       readonly unplanned: string;
