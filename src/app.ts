@@ -17,6 +17,7 @@ import { failureReason, Metrics } from './metrics.ts';
 import { ArchiveSources } from './mirror/archive-sources.ts';
 import { DriftReports } from './mirror/drift.ts';
 import { Inventory } from './mirror/inventory.ts';
+import { LockCompletion } from './mirror/lock-completion.ts';
 import { metadataKinds, privateMetadataKinds } from './mirror/metadata-kinds.ts';
 import { forgetModuleRelease, ModulePurge } from './mirror/module-purge.ts';
 import { PackageHashes } from './mirror/package-hashes.ts';
@@ -216,6 +217,16 @@ async function assemble(
         drift,
         logger,
       }),
+      lock: {
+        completion: new LockCompletion({
+          releases,
+          store,
+          hashes,
+          openArchive: (archive) => mirror.openArchive(archive),
+          defaultHostname: config.upstreams.default,
+        }),
+        platforms: config.warm.platforms,
+      },
     },
     health,
     metrics,

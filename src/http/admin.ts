@@ -18,6 +18,7 @@ import {
   type PurgeDocument,
   purgeDocument,
 } from './admin-documents.ts';
+import { type LockDeps, lockRoutes } from './admin-lock.ts';
 import type { AuditTrail } from './audit-entry.ts';
 import type { Authenticator, Client } from './authenticate.ts';
 import { readJson } from './json-request.ts';
@@ -36,6 +37,8 @@ export interface AdminDeps {
   readonly inventory: Inventory;
   readonly purge: Purge;
   readonly modulePurge: ModulePurge;
+  /** Without it lock files are not completed. */
+  readonly lock?: LockDeps | undefined;
 }
 
 /**
@@ -91,6 +94,7 @@ export function adminRoutes(
 
   router.route('/inventory').all(allowOnly('GET', 'HEAD')).get(answerInventory);
   router.route('/purge').all(allowOnly('POST')).post(answerPurge);
+  if (deps.lock) router.use(lockRoutes(deps.lock));
   return router;
 }
 
