@@ -8,6 +8,7 @@ import { ArchiveDownload } from './archive-download.ts';
 import type { ArchiveSource, ReadableArchive } from './readable-archive.ts';
 import { SingleFlight } from './single-flight.ts';
 import { storedReadable } from './stored-readable.ts';
+import { unlessGone } from './unless-gone.ts';
 
 /** Archives never change: what is stored is served as it is, what is absent is fetched once for all who ask. */
 export class ArchiveCache {
@@ -55,13 +56,8 @@ export class ArchiveCache {
    * @throws what `load` and the source throw; IntegrityMismatch, StorageFailed
    */
   async read(archive: ProviderArchive, load: () => Promise<ArchiveSource>): Promise<ReadableArchive> {
-    const key = archive.toString();
-    const arriving = this.#downloads.get(key);
-    if (arriving) return arriving.readable;
-    // Shared, so that readers who come together go on together: into one download, and into its failure.
-    const stored = await this.#lookUps.run(key, () => this.#store.find(archive));
-    if (stored) return storedReadable(this.#store, stored);
-    return (this.#downloads.get(key) ?? this.#download(archive, load)).readable;
+    const readable = await this.#read(archive, load);
+    return readable.state === 'stored' ? unlessGone(readable, () => this.#read(archive, load)) : readable;
   }
 
   /** Resolves when no download is running any more, or after `timeoutMs`. */
@@ -79,6 +75,16 @@ export class ArchiveCache {
     this.#closed = true;
     for (const [key, download] of this.#downloads) download.abort(shuttingDown(key));
     await Promise.all(this.#running);
+  }
+
+  async #read(archive: ProviderArchive, load: () => Promise<ArchiveSource>): Promise<ReadableArchive> {
+    const key = archive.toString();
+    const arriving = this.#downloads.get(key);
+    if (arriving) return arriving.readable;
+    // Shared, so that readers who come together go on together: into one download, and into its failure.
+    const stored = await this.#lookUps.run(key, () => this.#store.find(archive));
+    if (stored) return storedReadable(this.#store, stored);
+    return (this.#downloads.get(key) ?? this.#download(archive, load)).readable;
   }
 
   #download(archive: ProviderArchive, load: () => Promise<ArchiveSource>): ArchiveDownload {

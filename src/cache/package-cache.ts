@@ -7,6 +7,7 @@ import type { ModuleStore, StoredPackage } from '../store/module-store.ts';
 import { type MakePackage, PackageMaking } from './package-making.ts';
 import type { ReadableArchive } from './readable-archive.ts';
 import { SingleFlight } from './single-flight.ts';
+import { unlessGone } from './unless-gone.ts';
 
 export type { MakePackage } from './package-making.ts';
 
@@ -70,15 +71,10 @@ export class PackageCache {
     return (this.#makings.get(key) ?? this.#begin(release, make)).stored;
   }
 
-  /** A stored package, as something to send. */
-  readable(stored: StoredPackage): ReadableArchive {
-    return {
-      state: 'stored',
-      size: stored.size,
-      sha256: stored.sha256,
-      storedAt: stored.storedAt,
-      stream: (range) => this.#store.read(stored, range),
-    };
+  /** A stored package, as something to send. @param again has it once more, when it is evicted before it is sent */
+  readable(stored: StoredPackage, again?: () => Promise<StoredPackage>): ReadableArchive {
+    const readable = this.#readable(stored);
+    return again ? unlessGone(readable, async () => this.#readable(await again())) : readable;
   }
 
   /** Resolves when no package is being made any more, or after `timeoutMs`. */
@@ -96,6 +92,16 @@ export class PackageCache {
     this.#closed = true;
     for (const [key, making] of this.#makings) making.abort(shuttingDown(key));
     await Promise.all(this.#running);
+  }
+
+  #readable(stored: StoredPackage): ReadableArchive {
+    return {
+      state: 'stored',
+      size: stored.size,
+      sha256: stored.sha256,
+      storedAt: stored.storedAt,
+      stream: (range) => this.#store.read(stored, range),
+    };
   }
 
   #begin(release: ModuleRelease, make: MakePackage): PackageMaking {

@@ -3,12 +3,13 @@ import type { ModuleAddress, ModuleRelease } from '../address/module.ts';
 import { Version } from '../address/version.ts';
 import type { PackageCache } from '../cache/package-cache.ts';
 import type { ReadableArchive } from '../cache/readable-archive.ts';
-import { hasCode, IntegrityMismatch, UpstreamUnreachable } from '../errors.ts';
+import { hasCode, IntegrityMismatch, UpstreamInvalid, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { MadePackage, ModuleStore, PackageRecord, StoredPackage, WorkDirectory } from '../store/module-store.ts';
 import { settledWithin } from '../time-limit.ts';
 import { isGlob } from '../upstream/module-package/glob.ts';
-import type { ModuleVersions } from '../upstream/module-registry.ts';
+import { isPlain } from '../upstream/module-package/plain-names.ts';
+import type { LocationAnswer, ModuleVersions } from '../upstream/module-registry.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { DriftReports } from './drift.ts';
 import type { ModuleMetadata } from './module-metadata.ts';
@@ -138,7 +139,7 @@ export class ModuleMirror {
       });
       return { kind: 'elsewhere', location: location.text };
     }
-    const made = await settledWithin(this.#make(upstream, release), until - performance.now());
+    const made = await settledWithin(this.#make(upstream, release, value), until - performance.now());
     if (made) return packageOf(made, upstream, 'made');
     return {
       kind: 'package',
@@ -162,20 +163,36 @@ export class ModuleMirror {
   async openPackage(release: ModuleRelease, requester: Requester = NOBODY): Promise<ReadableArchive> {
     const upstream = this.#policy.admit(release.module, requester);
     const stored = await this.#authorised(upstream, release);
-    if (stored) return this.#packages.readable(stored);
+    const remake = () => this.#made(upstream, release);
+    if (stored) return this.#packages.readable(stored, remake);
     const { value } = await this.#askFor(upstream, release);
     const location = locationOf(value);
     if (location.kind === 'unmirrored') throw cannotBeMirrored(release, location.scheme);
-    return this.#packages.readable(await this.#make(upstream, release));
+    return this.#packages.readable(await this.#make(upstream, release, value), remake);
   }
 
   /** The stored package, if this requester may have it. Where upstream decides, it is asked. */
   async #authorised(upstream: Upstream, release: ModuleRelease): Promise<StoredPackage | undefined> {
     const stored = await this.#packages.find(release);
     if (!stored) return undefined;
-    if (isForAll(upstream)) this.#moved.check(upstream, stored);
-    else await this.#askFor(upstream, release);
-    return stored;
+    if (isForAll(upstream)) {
+      this.#moved.check(upstream, stored);
+      return stored;
+    }
+    const { value } = await this.#askFor(upstream, release);
+    return this.#entitled(upstream, stored, value);
+  }
+
+  /**
+   * The package, once it is certain that it is the one this requester was told of. Where upstream decides who may have
+   * what, it may tell each of another one under the same version.
+   */
+  async #entitled(upstream: Upstream, stored: StoredPackage, answer: LocationAnswer): Promise<StoredPackage> {
+    if (isForAll(upstream) || (await this.#sources.leadsTo(upstream, stored, answer))) return stored;
+    throw new UpstreamInvalid(
+      String(upstream.hostname),
+      `tells whoever asks with this token of another package as ${stored.release} than the one that is kept here`,
+    );
   }
 
   async #askFor(upstream: Upstream, release: ModuleRelease) {
@@ -189,7 +206,11 @@ export class ModuleMirror {
     return this.#metadata.location(upstream, release);
   }
 
-  async #make(upstream: Upstream, release: ModuleRelease): Promise<StoredPackage> {
+  async #make(upstream: Upstream, release: ModuleRelease, answer: LocationAnswer): Promise<StoredPackage> {
+    return this.#entitled(upstream, await this.#made(upstream, release), answer);
+  }
+
+  async #made(upstream: Upstream, release: ModuleRelease): Promise<StoredPackage> {
     let isOurs = false;
     const make = async (work: WorkDirectory, signal: AbortSignal): Promise<MadePackage> => {
       isOurs = true;
@@ -233,7 +254,7 @@ function packageOf({ subdir, sha256 }: StoredPackage, upstream: Upstream, state:
 function subdirAhead(subdir: string, { module, version }: ModuleRelease): string {
   const [first = '', ...rest] = subdir.split('/');
   const ahead = isGlob(first) ? rest.join('/') : subdir;
-  if (!isGlob(ahead)) return ahead;
+  if (!isGlob(ahead) && isPlain(ahead)) return ahead;
   throw new UpstreamUnreachable(
     String(module.hostname),
     'busy',
