@@ -36,6 +36,14 @@ export class VersionConstraint {
     return new VersionConstraint(text.split(',').map((term) => parseTerm(term.trim(), text)));
   }
 
+  /**
+   * All of them together, as several modules may require one provider: a pre-release that one of them names exactly is
+   * accepted when the others leave room for it.
+   */
+  static all(constraints: readonly VersionConstraint[]): VersionConstraint {
+    return new VersionConstraint(constraints.flatMap((constraint) => constraint.#terms));
+  }
+
   allows(version: Version): boolean {
     if (version.isPrerelease && !this.#terms.some((term) => term.operator === '=' && accepts(term, version))) {
       return false;

@@ -50,7 +50,7 @@ export function lockRequirements({ file, entries, diagnostics }: LockFile): Requ
   const providers = entries.map(({ address, version, constraint, hashes, at }) => ({
     address,
     constraints: constraint ? [constraint] : [],
-    locked: { version, hashes },
+    locked: { file, version, hashes },
     origins: [{ file, at }],
   }));
   return { providers, modules: [], diagnostics };

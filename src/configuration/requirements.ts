@@ -2,7 +2,7 @@ import type { Hash } from '../address/hash.ts';
 import type { ModuleAddress } from '../address/module.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
-import type { VersionConstraint } from '../address/version-constraint.ts';
+import { VersionConstraint } from '../address/version-constraint.ts';
 
 /** A place in what a user gave us. */
 export interface Origin {
@@ -22,6 +22,8 @@ export interface Diagnostic extends Origin {
 
 /** What a lock file holds of a provider. */
 export interface LockedProvider {
+  /** The lock file. */
+  readonly file: string;
   readonly version: Version;
   readonly hashes: readonly Hash[];
 }
@@ -58,7 +60,7 @@ export interface Requirements {
 /** Whether this version is one that `init` may install: the locked one, or else one that all constraints accept. */
 export function accepts(requirement: ProviderRequirement, version: Version): boolean {
   if (requirement.locked) return String(requirement.locked.version) === String(version);
-  return requirement.constraints.every((constraint) => constraint.allows(version));
+  return VersionConstraint.all(requirement.constraints).allows(version);
 }
 
 /** All of them together, what is the same in several of them once. */

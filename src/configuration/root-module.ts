@@ -146,7 +146,8 @@ export class RootModule {
         const message = `${address} is locked to ${entry.version}, but ${refusing} is required; run init -upgrade`;
         this.#tell('warning', { file: lock.file, at: entry.at }, message);
       }
-      return { address, constraints: all, locked: entry && { version: entry.version, hashes: entry.hashes }, origins };
+      const locked = entry && lock && { file: lock.file, version: entry.version, hashes: entry.hashes };
+      return { address, constraints: all, locked, origins };
     });
   }
 
