@@ -19,6 +19,9 @@ const UNSUPPORTED: Readonly<Record<string, string>> = {
   S: 'a sparse file',
 };
 
+/** Where entries go. */
+export type TarEntries = Pick<FileTree, 'limits' | 'addDirectory' | 'addFile' | 'addHardLink' | 'addLink' | 'refuse'>;
+
 /** What extended headers say of the next entry. */
 interface Extension {
   path?: Buffer | undefined;
@@ -34,7 +37,7 @@ interface Extension {
  *
  * @throws UpstreamInvalid, and whatever the tree throws
  */
-export async function readTar(source: AsyncIterable<Uint8Array>, tree: FileTree): Promise<void> {
+export async function readTar(source: AsyncIterable<Uint8Array>, tree: TarEntries): Promise<void> {
   const reader = new ByteReader(source);
   try {
     await new TarReading(reader, tree).run();
@@ -45,11 +48,11 @@ export async function readTar(source: AsyncIterable<Uint8Array>, tree: FileTree)
 
 class TarReading {
   readonly #reader: ByteReader;
-  readonly #tree: FileTree;
+  readonly #tree: TarEntries;
   #next: Extension = {};
   #extendedBytes = 0;
 
-  constructor(reader: ByteReader, tree: FileTree) {
+  constructor(reader: ByteReader, tree: TarEntries) {
     this.#reader = reader;
     this.#tree = tree;
   }
