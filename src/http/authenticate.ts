@@ -67,6 +67,11 @@ export class Client {
     return this.roles.includes('admin') && (this.#addresses?.some((pattern) => pattern.matches(address)) ?? true);
   }
 
+  /** Whether there is nothing that it may not administer. */
+  get mayAdministerAll(): boolean {
+    return this.roles.includes('admin') && this.#addresses === undefined;
+  }
+
   /** A token that is none of Larder's own, as it was presented. Hidden from loggers, and never to be shown. */
   get bearer(): string | undefined {
     return this.#bearer;

@@ -1,0 +1,78 @@
+import type { Job, JobHead, JobItem } from './job.ts';
+import type { WarmJobs } from './warm-jobs.ts';
+
+/** While nothing but bytes comes in, that is told this often; in milliseconds. */
+const PROGRESS_MS = 500;
+/** A job that runs on another replica is looked at this often, in milliseconds. */
+const ELSEWHERE_MS = 1_000;
+
+/** What happens to a job. `sequence` is the last outcome that whoever hears this knows of. */
+export type JobEvent =
+  | { readonly type: 'snapshot'; readonly sequence: number; readonly job: Job }
+  | { readonly type: 'item'; readonly sequence: number; readonly item: JobItem }
+  | { readonly type: 'progress' | 'end'; readonly sequence: number; readonly head: JobHead };
+
+/**
+ * All that happens to a job until it ends, at the pace of whoever takes it: what comes meanwhile is told together.
+ * Begins with all there is, or with what came after the outcome `after`. Ends early when `signal` says so, and when this
+ * server shuts down.
+ * @throws NotFound, StorageFailed
+ */
+export async function* watchJob(
+  jobs: Pick<WarmJobs, 'get' | 'onChange' | 'closing'>,
+  id: string,
+  { after, signal: gone }: { after: number | undefined; signal: AbortSignal },
+): AsyncGenerator<JobEvent> {
+  const signal = AbortSignal.any([gone, jobs.closing]);
+  let job = await jobs.get(id);
+  let known = job.head.sequence;
+  // What is ahead of us was counted by a server that did not get to writing it down.
+  if (after !== undefined && after <= known) known = after;
+  else yield { type: 'snapshot', sequence: known, job };
+  let told = '';
+  for (;;) {
+    for (const { sequence, item } of since(job, known)) {
+      known = sequence;
+      yield { type: 'item', sequence, item };
+    }
+    const { head } = job;
+    const progress = JSON.stringify([head.totals, head.bytes]);
+    if (progress !== told) yield { type: 'progress', sequence: known, head };
+    told = progress;
+    if (head.state !== 'running') {
+      yield { type: 'end', sequence: known, head };
+      return;
+    }
+    await change(jobs, id, signal);
+    if (signal.aborted) return;
+    job = await jobs.get(id);
+  }
+}
+
+function since({ items }: Job, known: number): { sequence: number; item: JobItem }[] {
+  return items
+    .flatMap((item) =>
+      item.sequence !== undefined && item.sequence > known ? [{ sequence: item.sequence, item }] : [],
+    )
+    .sort((a, b) => a.sequence - b.sequence);
+}
+
+/** Resolves when something may have changed. */
+async function change(jobs: Pick<WarmJobs, 'onChange'>, id: string, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  let stop: (() => void) | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let onAbort = () => {};
+  try {
+    await new Promise<void>((resolve) => {
+      onAbort = resolve;
+      signal.addEventListener('abort', onAbort);
+      stop = jobs.onChange(id, resolve);
+      timer = setTimeout(resolve, stop ? PROGRESS_MS : ELSEWHERE_MS);
+    });
+  } finally {
+    stop?.();
+    clearTimeout(timer);
+    signal.removeEventListener('abort', onAbort);
+  }
+}
