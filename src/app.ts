@@ -3,8 +3,10 @@ import { loadClientTokens } from './access.ts';
 import { AuditLog } from './audit.ts';
 import { ArchiveCache } from './cache/archive-cache.ts';
 import { MetadataCache } from './cache/metadata-cache.ts';
+import { assembleCarrying } from './carrying.ts';
 import { Closers } from './closers.ts';
 import type { Config } from './config.ts';
+import { assembleHouseKeeping } from './house-keeping.ts';
 import { createHttpApplication } from './http/application.ts';
 import { Authenticator } from './http/authenticate.ts';
 import { Health } from './http/health.ts';
@@ -113,7 +115,8 @@ async function assemble(
   // What rests.
   const hasher = new PackageHasher();
   opened.add('hasher', () => hasher.close());
-  const store = await DirectoryArchiveStore.open({ directory: config.data, hasher, logger });
+  const { keeping, quota, pins } = await assembleHouseKeeping(config, { isSealed, opened, logger });
+  const store = await DirectoryArchiveStore.open({ directory: config.data, hasher, keeping, logger });
   opened.add('archives', () => store.close());
   const metadataStore = config.redis.url
     ? await openRedisMetadata({ url: config.redis.url, logger })
@@ -163,12 +166,14 @@ async function assemble(
   const sources = new ArchiveSources({ metadata, registry });
   const mirror = new ProviderMirror({ policy, metadata, sources, archives, store, hashes, drift, isSealed, logger });
   const releases = new ProviderReleases({ policy, metadata, store, isSealed, logger });
-  const modules = await assembleModules(config, { http, upstreams, policy, drift, isSealed, opened, logger });
+  const modules = await assembleModules(config, { http, upstreams, policy, drift, keeping, isSealed, opened, logger });
+  quota.begin({ archives: store, packages: modules.store });
   metrics.observe({
     downloads: () => archives.downloads,
     packages: () => modules.packages.makings,
     drift: () => drift.all.length,
     metadataStoreFailures: () => cache.storeFailures,
+    disk: () => quota,
     openCircuits: () =>
       http.circuits().flatMap(({ origin, state }) => (state === 'closed' ? [] : new URL(origin).host)),
   });
@@ -209,6 +214,18 @@ async function assemble(
     isForwarded: (hostname) => policy.forwards(hostname),
     audit,
     admin: {
+      carrying: {
+        ...assembleCarrying(config, {
+          store,
+          modules: modules.store,
+          drift,
+          logger,
+          onStored: (stored) => hashes.request(stored),
+        }),
+        policy,
+        store,
+        modules: modules.store,
+      },
       inventory: new Inventory({ store, modules: modules.store, drift }),
       purge: new Purge({ store, metadata, drift, logger }),
       modulePurge: new ModulePurge({

@@ -142,20 +142,6 @@ export async function loadConfig(options: { file?: string; env: Environment; cwd
   return frozen(config);
 }
 
-/**
- * Refuses what can be configured but not yet done, rather than ignoring it: somebody relies on it.
- * @throws InvalidConfiguration
- */
-export function refuseUnavailable(config: Config): void {
-  const unavailable = [config.limits.disk !== undefined && 'limits.disk (a quota with eviction)'].filter(
-    (found) => found !== false,
-  );
-  if (unavailable.length === 0) return;
-  throw new InvalidConfiguration(`not available in this version: ${unavailable.join('; ')}`, {
-    hint: 'remove it from the configuration',
-  });
-}
-
 /** The gist of it for the start-up log, without secrets. */
 export function describeConfig(config: Config): Record<string, unknown> {
   const redis = config.redis.url === undefined ? undefined : new URL(config.redis.url);

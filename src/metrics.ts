@@ -14,6 +14,8 @@ export interface Observed {
   readonly drift: () => number;
   /** Operations of the metadata store that failed since the start. */
   readonly metadataStoreFailures: () => number;
+  /** Bytes of what is stored, the most that they may be, and how much was evicted since the start. */
+  readonly disk: () => { readonly used: number; readonly limit: number | undefined; readonly evictions: number };
   /** Hosts (`HOST[:PORT]`) that are left alone at the moment. */
   readonly openCircuits: () => readonly string[];
 }
@@ -69,6 +71,21 @@ export class Metrics implements MetricsSource {
       'Archives and module versions of which upstream now publishes other bytes than it first did.',
       observed.drift,
     );
+    gauge('larder_disk_bytes', 'Bytes that archives and module packages take up.', () => observed.disk().used);
+    if (observed.disk().limit !== undefined) {
+      const limit = () => observed.disk().limit ?? 0;
+      gauge('larder_disk_limit_bytes', 'Bytes that archives and module packages may take up.', limit);
+    }
+    const evictions = new Counter({
+      name: 'larder_evictions_total',
+      help: 'Archives and module packages that were removed to make room.',
+      registers,
+      collect() {
+        this.reset();
+        this.inc(observed.disk().evictions);
+      },
+    });
+    evictions.inc(0);
     const failures = new Counter({
       name: 'larder_metadata_store_failures_total',
       help: 'Operations of Redis or the embedded metadata store that failed.',

@@ -10,6 +10,7 @@ import { MovedModules } from './mirror/moved-modules.ts';
 import type { Policy } from './mirror/policy.ts';
 import type { UpstreamMetadata } from './mirror/upstream-metadata.ts';
 import { DirectoryModuleStore } from './store/directory-module-store.ts';
+import type { Keeping } from './store/keeping.ts';
 import { tokenSource, whenUsable } from './upstream/credentials.ts';
 import type { HttpClient } from './upstream/http-client.ts';
 import type { GitHostAccess } from './upstream/module-package/git-host-access.ts';
@@ -18,8 +19,8 @@ import { gitProblem, gitVersion } from './upstream/module-package/git-version.ts
 import { ModulePackages } from './upstream/module-package.ts';
 import { ModuleRegistry } from './upstream/module-registry.ts';
 
-/** Each takes a processor while it packs. */
-const CONCURRENT_PACKAGES = 4;
+/** Most of them wait for a host; how many are fetched from one, and how many are packed, is bounded besides. */
+const CONCURRENT_PACKAGES = 64;
 
 /** Anybody may publish there: what is private is not for what is found there, unless somebody says so. */
 const PUBLIC_REGISTRIES: ReadonlySet<string> = new Set(['registry.opentofu.org', 'registry.terraform.io']);
@@ -42,12 +43,13 @@ export async function assembleModules(
     upstreams: UpstreamMetadata;
     policy: Policy;
     drift: DriftReports;
+    keeping: Keeping;
     isSealed: () => boolean;
     opened: Closers;
     logger: Logger;
   },
 ): Promise<Modules> {
-  const { http, upstreams, policy, drift, isSealed, opened, logger } = deps;
+  const { http, upstreams, policy, drift, keeping, isSealed, opened, logger } = deps;
   const { limits, unsupported } = config.modules;
   void warnWithoutGit(config, logger);
   const git = new GitSource({
@@ -60,7 +62,7 @@ export async function assembleModules(
     isSealed,
     logger,
   });
-  const store = await DirectoryModuleStore.open({ directory: config.data, logger });
+  const store = await DirectoryModuleStore.open({ directory: config.data, keeping, logger });
   const packages = new PackageCache({
     store,
     logger,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseDuration, parseSize } from '../src/config/units.ts';
-import { type Config, describeConfig, loadConfig, refuseUnavailable } from '../src/config.ts';
+import { type Config, describeConfig, loadConfig } from '../src/config.ts';
 import { hasCode } from '../src/errors.ts';
 
 let directory: string;
@@ -60,7 +60,6 @@ describe('defaults', () => {
     });
     expect(() => Object.assign(config.listen, { port: 1 })).toThrow(TypeError);
     expect(() => (config.upstreams.hosts as unknown[]).push(1)).toThrow(TypeError);
-    expect(() => refuseUnavailable(config)).not.toThrow();
   });
 
   it('the commented examples of the default file are valid', async () => {
@@ -374,11 +373,8 @@ it('the audit log lies where its file was named from', async () => {
   expect((await load()).log.audit).toBeUndefined();
 });
 
-describe('what this version cannot do yet', () => {
-  it.each([['limits: { disk: 500GB }', 'limits.disk']])('is read, and refused at start: %j', async (yaml, named) => {
-    const config = await load(yaml);
-    expect(() => refuseUnavailable(config)).toThrow(`not available in this version: ${named}`);
-  });
+it('the limit of the disk is a size', async () => {
+  expect((await load('limits: { disk: 500GB }')).limits.disk).toBe(500e9);
 });
 
 it('the description for the log holds no secret', async () => {

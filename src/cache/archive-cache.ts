@@ -57,7 +57,7 @@ export class ArchiveCache {
    */
   async read(archive: ProviderArchive, load: () => Promise<ArchiveSource>): Promise<ReadableArchive> {
     const readable = await this.#read(archive, load);
-    return readable.state === 'stored' ? unlessGone(readable, () => this.#read(archive, load)) : readable;
+    return unlessGone(readable, () => this.#read(archive, load));
   }
 
   /** Resolves when no download is running any more, or after `timeoutMs`. */

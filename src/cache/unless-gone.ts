@@ -5,12 +5,16 @@ import type { ReadableArchive } from './readable-archive.ts';
 const MAX_ATTEMPTS = 3;
 
 /**
- * A stored archive that may be evicted, by this process or another one, before anybody opens it: then it is had `again`,
+ * An archive that may be evicted, by this process or another one, before anybody opens it: then it is had `again`,
  * and whoever reads it notices nothing. Once opened it is read to its end.
  */
 export function unlessGone(stored: ReadableArchive, again: () => Promise<ReadableArchive>): ReadableArchive {
+  const { state, size, sha256, storedAt } = stored;
   return {
-    ...stored,
+    state,
+    size,
+    sha256,
+    storedAt,
     stream: async (range) => {
       let readable = stored;
       for (let attempt = 1; ; attempt += 1) {

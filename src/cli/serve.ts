@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { createApp } from '../app.ts';
-import { describeConfig, loadConfig, refuseUnavailable } from '../config.ts';
+import { describeConfig, loadConfig } from '../config.ts';
 import { startUpMessage } from '../http/cli-snippets.ts';
 import { createLogger } from '../logger.ts';
 import { startFailure } from './start-failure.ts';
@@ -13,7 +13,6 @@ export function addServe(program: Command, version: string): void {
     .option('-c, --config <file>', 'configuration laid over the defaults (also LARDER_CONFIG)')
     .action(async ({ config: file }: { config?: string }) => {
       const config = await loadConfig({ ...(file && { file }), env: process.env, cwd: process.cwd() });
-      refuseUnavailable(config);
       const logger = createLogger(config.log);
       const explained = (error: unknown) => {
         throw startFailure(error, config);

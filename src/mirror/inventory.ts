@@ -127,7 +127,7 @@ function isMeant({ address: pattern, mayHave = () => true }: Selection, address:
 }
 
 /** A pattern of three parts fits modules, too; here it is the way to mean providers only. */
-function matches(pattern: ProviderPattern | ModulePattern, address: MirroredAddress): boolean {
+export function matches(pattern: ProviderPattern | ModulePattern, address: MirroredAddress): boolean {
   const isModule = 'system' in address;
   if (pattern instanceof ModulePattern) return isModule && pattern.matches(address);
   return !isModule && pattern.matches(address);

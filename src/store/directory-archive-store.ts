@@ -185,7 +185,8 @@ export class DirectoryArchiveStore implements ArchiveStore {
   }
 
   async computePackageHash({ archive }: StoredArchive): Promise<ComputedHashes | undefined> {
-    const outcome = await this.#hasher.hash(this.#pathOf(archive));
+    const letGo = this.#keeping.holds.hold(paths.archive(archive));
+    const outcome = await this.#hasher.hash(this.#pathOf(archive)).finally(letGo);
     if ('hash' in outcome) return { zip: outcome.hash, unpacked: outcome.unpacked ?? outcome.hash };
     // Cut off by our own shutdown: that says nothing of the archive.
     if (this.#hasher.isClosed) return undefined;

@@ -1,0 +1,32 @@
+import type { Closers } from './closers.ts';
+import type { Config } from './config.ts';
+import type { Logger } from './logger.ts';
+import { DiskUse } from './mirror/disk-use.ts';
+import { Pins } from './mirror/pins.ts';
+import { Quota } from './mirror/quota.ts';
+import { Holds } from './store/holds.ts';
+import type { Keeping } from './store/keeping.ts';
+import { LastUses } from './store/last-uses.ts';
+import { PinFile } from './store/pin-file.ts';
+
+/** What keeps the data directory in order. */
+export interface HouseKeeping {
+  readonly keeping: Keeping;
+  readonly quota: Quota;
+  readonly pins: Pins;
+}
+
+/** The quota begins once it is given the stores. @throws StorageFailed */
+export async function assembleHouseKeeping(
+  { data: directory, limits }: Config,
+  { isSealed, opened, logger }: { isSealed: () => boolean; opened: Closers; logger: Logger },
+): Promise<HouseKeeping> {
+  const uses = new LastUses({ directory, logger });
+  opened.add('last uses', () => uses.close());
+  const holds = new Holds();
+  const pins = new Pins({ file: await PinFile.open({ directory, logger }) });
+  const use = new DiskUse({ directory, uses });
+  const quota = new Quota({ limit: limits.disk, use, holds, uses, pins, isSealed, logger });
+  opened.add('quota', () => quota.close());
+  return { keeping: { room: quota, uses, holds }, quota, pins };
+}
