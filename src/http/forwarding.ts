@@ -1,4 +1,5 @@
-import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
+import type { Agent, ClientRequest, IncomingMessage, Server } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Request, Response } from 'express';
 import { createProxyMiddleware } from 'http-proxy-middleware';
 import type { Passthrough } from '../mirror/passthrough.ts';
@@ -55,11 +56,11 @@ export class Forwarding {
       res.once('close', () => exchange.settle());
       if (res.destroyed) return exchange.settle();
       this.#exchanges.set(req, exchange);
-      void this.#middlewareFor(relayed.agent)(req, res, (error) => this.#fail(req, error));
+      void this.#middlewareFor(relayed.agent, req.socket)(req, res, (error) => this.#fail(req, error));
     });
   }
 
-  #middlewareFor(agent: Agent): Middleware {
+  #middlewareFor(agent: Agent, socket: Socket): Middleware {
     let middleware = this.#middlewares.get(agent);
     if (!middleware) {
       middleware = createProxyMiddleware<Request, Response>({
@@ -76,6 +77,7 @@ export class Forwarding {
         },
       });
       this.#middlewares.set(agent, middleware);
+      expectOneMoreListener(socket);
     }
     return middleware;
   }
@@ -127,4 +129,15 @@ export class Forwarding {
     if (!exchange || exchange.isSettled || exchange.hasAnswer) return;
     exchange.settle(exchange.relayed.failed(error));
   }
+}
+
+/**
+ * Each middleware listens once for the end of the server that it is first used with. There are as many as ways out,
+ * which the configuration limits: that is no leak, and Node shall not take it for one and warn. It goes on watching for
+ * whatever else adds up.
+ */
+function expectOneMoreListener({ server }: Socket & { readonly server?: Server }): void {
+  const limit = server?.getMaxListeners() ?? 0;
+  // Zero means that nobody is watching.
+  if (limit > 0) server?.setMaxListeners(limit + 1);
 }
