@@ -6,6 +6,7 @@ import { MetadataCache } from './cache/metadata-cache.ts';
 import { assembleCarrying } from './carrying.ts';
 import { Closers } from './closers.ts';
 import type { Config } from './config.ts';
+import { HclConverter } from './configuration/hcl-converter.ts';
 import { assembleHouseKeeping } from './house-keeping.ts';
 import { createHttpApplication } from './http/application.ts';
 import { Authenticator } from './http/authenticate.ts';
@@ -18,6 +19,7 @@ import type { Logger } from './logger.ts';
 import { failureReason, Metrics } from './metrics.ts';
 import { ArchiveSources } from './mirror/archive-sources.ts';
 import { DriftReports } from './mirror/drift.ts';
+import { Gaps } from './mirror/gaps.ts';
 import { Inventory } from './mirror/inventory.ts';
 import { LockCompletion } from './mirror/lock-completion.ts';
 import { metadataKinds, privateMetadataKinds } from './mirror/metadata-kinds.ts';
@@ -30,6 +32,7 @@ import { ProviderMirror } from './mirror/provider-mirror.ts';
 import { ProviderReleases } from './mirror/provider-releases.ts';
 import { Purge } from './mirror/purge.ts';
 import { UpstreamMetadata } from './mirror/upstream-metadata.ts';
+import { WishReader } from './mirror/wish-reader.ts';
 import { assembleModules } from './modules.ts';
 import { DirectoryArchiveStore } from './store/directory-archive-store.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
@@ -168,6 +171,9 @@ async function assemble(
   const releases = new ProviderReleases({ policy, metadata, store, isSealed, logger });
   const modules = await assembleModules(config, { http, upstreams, policy, drift, keeping, isSealed, opened, logger });
   quota.begin({ archives: store, packages: modules.store });
+  const converter = new HclConverter();
+  opened.add('parser of configuration', () => converter.close());
+  const wishReader = new WishReader({ converter, defaultPlatforms: config.warm.platforms });
   metrics.observe({
     downloads: () => archives.downloads,
     packages: () => modules.packages.makings,
@@ -226,6 +232,7 @@ async function assemble(
         store,
         modules: modules.store,
       },
+      gaps: new Gaps({ reader: wishReader, policy, archives: store, modules: modules.store }),
       inventory: new Inventory({ store, modules: modules.store, drift }),
       purge: new Purge({ store, metadata, drift, logger }),
       modulePurge: new ModulePurge({

@@ -6,6 +6,7 @@ import { Platform } from '../address/platform.ts';
 import { ProviderPattern } from '../address/provider-pattern.ts';
 import { Version } from '../address/version.ts';
 import { Forbidden, InvalidAddress } from '../errors.ts';
+import type { Gaps } from '../mirror/gaps.ts';
 import type { Inventory, Selection } from '../mirror/inventory.ts';
 import type { ModulePurge } from '../mirror/module-purge.ts';
 import type { Purge, PurgeSelection } from '../mirror/purge.ts';
@@ -18,13 +19,16 @@ import {
   type PurgeDocument,
   purgeDocument,
 } from './admin-documents.ts';
+import { gapRoutes } from './admin-gaps.ts';
 import { type LockDeps, lockRoutes } from './admin-lock.ts';
+import { type CarryDeps, uploadRoutes } from './admin-upload.ts';
 import type { AuditTrail } from './audit-entry.ts';
 import type { Authenticator, Client } from './authenticate.ts';
 import { readJson } from './json-request.ts';
 import { allowOnly } from './request-guards.ts';
 import { parsed, parseRequest } from './request-schema.ts';
 import { notesOf } from './respond.ts';
+import { sendDocument } from './send-document.ts';
 
 /** Characters that are gathered before they are sent: an archive is about 300. */
 const PIECE_LENGTH = 16 * 1024;
@@ -37,6 +41,10 @@ export interface AdminDeps {
   readonly inventory: Inventory;
   readonly purge: Purge;
   readonly modulePurge: ModulePurge;
+  /** Without it nobody is told what would be missing. */
+  readonly gaps?: Gaps | undefined;
+  /** Without it nothing can be brought, or taken away. */
+  readonly carrying?: CarryDeps | undefined;
   /** Without it lock files are not completed. */
   readonly lock?: LockDeps | undefined;
 }
@@ -94,6 +102,8 @@ export function adminRoutes(
 
   router.route('/inventory').all(allowOnly('GET', 'HEAD')).get(answerInventory);
   router.route('/purge').all(allowOnly('POST')).post(answerPurge);
+  if (deps.gaps) router.use(gapRoutes({ gaps: deps.gaps }));
+  if (deps.carrying) router.use(uploadRoutes({ ...deps.carrying, audit }));
   if (deps.lock) router.use(lockRoutes(deps.lock));
   return router;
 }
@@ -193,15 +203,4 @@ async function drained(res: Response): Promise<void> {
   } finally {
     settled.abort();
   }
-}
-
-function sendDocument(res: Response, document: unknown): void {
-  const body = Buffer.from(JSON.stringify(document));
-  res
-    .writeHead(200, {
-      'Content-Type': 'application/json',
-      'Content-Length': body.length,
-      'Cache-Control': 'no-store',
-    })
-    .end(body);
 }

@@ -1,0 +1,235 @@
+import { type Hash, zipHash } from '../address/hash.ts';
+import type { MirroredAddress } from '../address/mirrored-address.ts';
+import type { Platform } from '../address/platform.ts';
+import { Version } from '../address/version.ts';
+import { VersionConstraint } from '../address/version-constraint.ts';
+import type { ChildPackage } from '../configuration/configuration-files.ts';
+import type {
+  Diagnostic,
+  LockedProvider,
+  ModuleRequirement,
+  Origin,
+  ProviderRequirement,
+} from '../configuration/requirements.ts';
+import { LarderError } from '../errors.ts';
+import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
+import type { ModuleStore, StoredPackage } from '../store/module-store.ts';
+import { readModuleFiles } from './module-files.ts';
+import type { Policy } from './policy.ts';
+import { isForAll } from './upstream-answers.ts';
+import type { Wish } from './wanted.ts';
+import type { WishReader } from './wish-reader.ts';
+
+/**
+ * - `archive`: a provider's version is known, and its archive for a platform is not stored
+ * - `provider`, `module`: no version that is stored is accepted
+ * - `lock`: an archive is stored, and the lock file accepts none of its hashes
+ * - `refused`: it is not to be had here, stored or not
+ */
+export type GapKind = 'archive' | 'provider' | 'module' | 'lock' | 'refused';
+
+/** One thing that `init` would fail on. */
+export interface Gap {
+  readonly kind: GapKind;
+  readonly address: MirroredAddress;
+  /** The one that `init` picks or has to have; `undefined` when there is none. */
+  readonly version: Version | undefined;
+  /** Empty for any version. */
+  readonly constraint: VersionConstraint;
+  /** On which it would fail; none of modules. */
+  readonly platforms: readonly Platform[];
+  /** For people. */
+  readonly reason: string;
+  /** Versions that are stored, newest first. */
+  readonly stored: readonly Version[];
+  /** Who accepts other hashes. */
+  readonly lockFile: string | undefined;
+  /** Places that ask for it. */
+  readonly wantedBy: readonly Origin[];
+}
+
+export interface GapReport {
+  readonly gaps: readonly Gap[];
+  readonly diagnostics: readonly Diagnostic[];
+  readonly platforms: readonly Platform[];
+  /** What was looked for and is here. */
+  readonly present: { readonly archives: number; readonly packages: number };
+}
+
+interface GapsDeps {
+  readonly reader: WishReader;
+  readonly policy: Pick<Policy, 'admit'>;
+  readonly archives: Pick<ArchiveStore, 'list' | 'computePackageHash'>;
+  readonly modules: Pick<ModuleStore, 'list' | 'read'>;
+}
+
+/** Whether whoever asks may know of an address. */
+type MayHave = (address: MirroredAddress) => boolean;
+
+/**
+ * What `init` would fail on if nothing could be fetched any more: it is done what the clients do, with the lists that a
+ * sealed mirror gives them. Upstream is not asked.
+ */
+export class Gaps {
+  readonly #deps: GapsDeps;
+
+  constructor(deps: GapsDeps) {
+    this.#deps = deps;
+  }
+
+  /** @throws StorageFailed */
+  async find(wish: Wish, mayHave: MayHave = () => true): Promise<GapReport> {
+    const search = new Search(this.#deps, mayHave);
+    const { requirements, platforms, diagnostics } = await this.#deps.reader.read(wish, (call) =>
+      search.childPackage(call),
+    );
+    for (const requirement of requirements.providers) await search.provider(requirement, platforms);
+    for (const call of requirements.modules) await search.module(call);
+    return { gaps: search.gaps, diagnostics, platforms, present: search.present };
+  }
+}
+
+/** One look at everything. */
+class Search {
+  readonly #deps: GapsDeps;
+  readonly #mayHave: MayHave;
+  readonly #gaps = new Map<string, Gap>();
+  readonly #archives = new Set<string>();
+  readonly #packages = new Set<string>();
+
+  constructor(deps: GapsDeps, mayHave: MayHave) {
+    this.#deps = deps;
+    this.#mayHave = mayHave;
+  }
+
+  get gaps(): readonly Gap[] {
+    return [...this.#gaps.values()];
+  }
+
+  get present(): GapReport['present'] {
+    return { archives: this.#archives.size, packages: this.#packages.size };
+  }
+
+  /** Of what is stored. */
+  async childPackage(call: ModuleRequirement): Promise<ChildPackage | undefined> {
+    if (this.#refusal(call.address) !== undefined) return undefined;
+    const stored = newestOf(await this.#deps.modules.list(call.address), call.constraint);
+    if (!stored) return undefined;
+    const { release, subdir } = stored;
+    return readModuleFiles({ release, subdir, calledSubdir: call.subdir }, await this.#deps.modules.read(stored));
+  }
+
+  async module({ address, constraint, origins }: ModuleRequirement): Promise<void> {
+    const about = { address, constraint, platforms: [], wantedBy: origins };
+    const refusal = this.#refusal(address);
+    if (refusal !== undefined) {
+      this.#tell({ ...about, kind: 'refused', reason: refusal });
+      return;
+    }
+    const all = await this.#deps.modules.list(address);
+    const stored = newestOf(all, constraint);
+    if (stored) {
+      this.#packages.add(String(stored.release));
+      return;
+    }
+    const versions = newestFirst(all.map(({ release }) => release.version));
+    this.#tell({
+      ...about,
+      kind: 'module',
+      stored: versions,
+      reason: `${noneStored(versions, constraint)}; what it requires in turn is not known`,
+    });
+  }
+
+  async provider(requirement: ProviderRequirement, platforms: readonly Platform[]): Promise<void> {
+    const { address, locked, origins } = requirement;
+    const constraint = VersionConstraint.all(requirement.constraints);
+    const about = { address, constraint, wantedBy: origins };
+    const refusal = this.#refusal(address);
+    if (refusal !== undefined) {
+      this.#tell({ ...about, kind: 'refused', version: locked?.version, platforms, reason: refusal });
+      return;
+    }
+    const all = await this.#deps.archives.list(address);
+    const stored = newestFirst(all.map(({ archive }) => archive.version));
+    const version = locked?.version ?? constraint.select(stored)[0];
+    if (!version) {
+      this.#tell({ ...about, kind: 'provider', platforms, stored, reason: noneStored(stored, constraint) });
+      return;
+    }
+    const ofVersion = all.filter(({ archive }) => String(archive.version) === String(version));
+    for (const platform of platforms) {
+      const found = ofVersion.find(({ archive }) => String(archive.platform) === String(platform));
+      const what = { ...about, version, platforms: [platform], stored };
+      if (!found) {
+        this.#tell({ ...what, kind: 'archive', reason: `it is not stored${instead(ofVersion, stored)}` });
+      } else if (locked && !(await this.#isCovered(found, locked))) {
+        const reason = `${locked.file} accepts no hash of the archive that is stored`;
+        this.#tell({ ...what, kind: 'lock', lockFile: locked.file, reason });
+      } else {
+        this.#archives.add(String(found.archive));
+      }
+    }
+  }
+
+  /** Whether `init` finds one of its hashes in the lock file. */
+  async #isCovered(stored: StoredArchive, { hashes }: LockedProvider): Promise<boolean> {
+    if (hashes.length === 0 || hashes.includes(zipHash(stored.sha256))) return true;
+    if (!hashes.some((hash) => hash.startsWith('h1:'))) return false;
+    const h1: Hash | undefined = stored.h1 ?? (await this.#deps.archives.computePackageHash(stored));
+    return h1 !== undefined && hashes.includes(h1);
+  }
+
+  /** Why nothing of it is to be had here once upstream is gone, stored or not. */
+  #refusal(address: MirroredAddress): string | undefined {
+    if (!this.#mayHave(address)) return 'the token that asks is not for this address';
+    try {
+      if (isForAll(this.#deps.policy.admit(address))) return undefined;
+      return `${address.hostname} itself decides who may have it, and could not be asked`;
+    } catch (error) {
+      if (error instanceof LarderError) return error.hint ? `${error.message} (${error.hint})` : error.message;
+      throw error;
+    }
+  }
+
+  /** The same gap of several requirements is one. */
+  #tell(gap: Omit<Gap, 'version' | 'stored' | 'lockFile'> & Partial<Gap>): void {
+    const { kind, address, version, constraint, platforms, lockFile = '' } = gap;
+    const key = [kind, address, version ?? constraint, platforms.join(','), lockFile].join('|');
+    const known = this.#gaps.get(key);
+    const wantedBy = [...(known?.wantedBy ?? []), ...gap.wantedBy];
+    this.#gaps.set(key, {
+      ...gap,
+      version,
+      lockFile: gap.lockFile,
+      stored: gap.stored ?? [],
+      wantedBy: [...new Map(wantedBy.map((origin) => [`${origin.file}|${origin.at}`, origin])).values()],
+    });
+  }
+}
+
+/** As the clients pick it. */
+function newestOf(all: readonly StoredPackage[], constraint: VersionConstraint): StoredPackage | undefined {
+  const [newest] = constraint.select(all.map(({ release }) => release.version));
+  return all.find(({ release }) => String(release.version) === String(newest));
+}
+
+function newestFirst(versions: readonly Version[]): Version[] {
+  const unique = new Map(versions.map((version) => [String(version), version]));
+  return [...unique.values()].sort((a, b) => Version.compare(b, a));
+}
+
+function noneStored(stored: readonly Version[], constraint: VersionConstraint): string {
+  if (stored.length === 0) return 'nothing of it is stored';
+  return `no version that is stored is ${String(constraint) || 'a release'}; stored: ${stored.join(', ')}`;
+}
+
+function instead(ofVersion: readonly StoredArchive[], stored: readonly Version[]): string {
+  if (ofVersion.length > 0) {
+    return `; of this version there are ${ofVersion
+      .map(({ archive }) => String(archive.platform))
+      .sort()
+      .join(', ')}`;
+  }
+  return stored.length > 0 ? `; other versions are: ${stored.join(', ')}` : ', and nothing else of this provider is';
+}
