@@ -5,9 +5,12 @@ import type { ModuleRelease } from '../address/module.ts';
 import { AuditLog } from '../audit.ts';
 import { MetadataCache } from '../cache/metadata-cache.ts';
 import { type Config, loadConfig } from '../config.ts';
+import { NotFound } from '../errors.ts';
+import type { LockDeps } from '../http/admin-lock.ts';
 import { createLogger, type Logger } from '../logger.ts';
 import { DriftReports } from '../mirror/drift.ts';
 import { Inventory } from '../mirror/inventory.ts';
+import { LockCompletion } from '../mirror/lock-completion.ts';
 import { forgetModuleRelease, ModulePurge } from '../mirror/module-purge.ts';
 import { forgetRelease } from '../mirror/provider-metadata.ts';
 import { Purge } from '../mirror/purge.ts';
@@ -138,6 +141,31 @@ export class DataDirectory {
         yield { subject: stored.release, isIntact };
       }
     }
+  }
+
+  /** Completes lock files with nothing but what is stored. */
+  get lock(): LockDeps {
+    const { upstreams, warm } = this.#config;
+    const store = this.#store;
+    const completion = new LockCompletion({
+      releases: {
+        checksums: async (provider, version) => {
+          const files = await store.getRelease(provider, version);
+          if (files) return { files };
+          throw new NotFound(`nothing is stored of ${provider} ${version}`, {
+            hint: 'with --server, a running server can ask upstream',
+          });
+        },
+      },
+      store,
+      hashes: {
+        known: async () => undefined,
+        knownUnpacked: async () => undefined,
+        unpacked: async (stored) => (await store.computePackageHash(stored))?.unpacked,
+      },
+      defaultHostname: upstreams.default,
+    });
+    return { completion, platforms: warm.platforms };
   }
 
   /** Where it is written down what was done, if anywhere. The caller closes it. */

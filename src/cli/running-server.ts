@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
 import tls from 'node:tls';
 import { type Command, Option } from 'commander';
 import { Agent, request } from 'undici';
@@ -8,6 +9,8 @@ const CONNECT_MS = 10_000;
 /** A purge answers once it is done with everything; a disk may be slow. */
 const ANSWER_MS = 600_000;
 const SILENCE_MS = 60_000;
+/** Statuses of refusals that say nothing of whatever else is asked for. */
+const ABOUT_ONE_THING: ReadonlySet<number> = new Set([404, 409, 413, 422]);
 
 /** Of the command line, or of the environment. */
 export interface ServerOptions {
@@ -15,6 +18,9 @@ export interface ServerOptions {
   readonly token?: string;
   readonly ca?: string;
 }
+
+/** Several values are sent one by one, `undefined` not at all. */
+type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** Lets a command work against a running server. */
 export function addServerOptions(command: Command): Command {
@@ -57,42 +63,96 @@ export class RunningServer {
     return new RunningServer(base, token, file === undefined ? undefined : await certificateIn(file));
   }
 
-  get(path: string, query: Readonly<Record<string, string | undefined>> = {}): Promise<unknown> {
-    const url = new URL(path, this.#base);
-    for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, value);
-    return this.#send('GET', url, undefined);
+  get(path: string, query: Query = {}): Promise<unknown> {
+    return this.#send('GET', this.#url(path, query), undefined);
   }
 
   post(path: string, body: unknown): Promise<unknown> {
-    return this.#send('POST', new URL(path, this.#base), JSON.stringify(body));
+    return this.#send('POST', this.#url(path), JSON.stringify(body));
+  }
+
+  /** The text of a file, as it is. */
+  postText(path: string, text: string, query: Query = {}): Promise<unknown> {
+    return this.#send('POST', this.#url(path, query), text, 'text/plain; charset=utf-8');
+  }
+
+  /**
+   * One exchange whose refusals are about one thing among many (404, 409, 413, 422), which the caller tells of.
+   * @param options.size of the body, where that is a stream whose length is known
+   */
+  async ask(
+    method: 'GET' | 'PUT',
+    path: string,
+    options: { query?: Query; body?: Readable | string; size?: number } = {},
+  ): Promise<{ readonly status: number; readonly document: unknown }> {
+    const { query, body, size } = options;
+    const type = typeof body === 'string' ? 'application/json' : 'application/octet-stream';
+    const { status, text } = await this.#exchange(method, this.#url(path, query), body, {
+      ...(body !== undefined && { 'content-type': type }),
+      ...(size !== undefined && { 'content-length': String(size) }),
+    });
+    const document = jsonIn(text);
+    const isTold = status === 200 || status === 201 || ABOUT_ONE_THING.has(status);
+    if (document && isTold) return { status, document };
+    throw this.#refused(status, document);
+  }
+
+  /** The bytes of a file, as they come. */
+  async download(path: string): Promise<Readable> {
+    try {
+      const { statusCode, body } = await request(this.#url(path), {
+        dispatcher: this.#agent,
+        method: 'GET',
+        headers: this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` },
+      });
+      if (statusCode === 200) return body;
+      throw this.#refused(statusCode, jsonIn(await body.text()));
+    } catch (error) {
+      throw error instanceof CommandFailed ? error : notReached(this.#base, error);
+    }
   }
 
   async close(): Promise<void> {
     await this.#agent.destroy();
   }
 
-  async #send(method: 'GET' | 'POST', url: URL, body: string | undefined): Promise<unknown> {
-    let status: number;
-    let text: string;
+  #url(path: string, query: Query = {}): URL {
+    const url = new URL(path, this.#base);
+    for (const [name, value] of Object.entries(query)) {
+      for (const one of value === undefined ? [] : [value].flat()) url.searchParams.append(name, one);
+    }
+    return url;
+  }
+
+  async #send(method: 'GET' | 'POST', url: URL, body: string | undefined, type = 'application/json'): Promise<unknown> {
+    const headers = body === undefined ? {} : { 'content-type': type };
+    const { status, text } = await this.#exchange(method, url, body, headers);
+    const document = jsonIn(text);
+    if (status === 200 && document) return document;
+    throw this.#refused(status, document);
+  }
+
+  async #exchange(
+    method: 'GET' | 'POST' | 'PUT' | 'DELETE',
+    url: URL,
+    body: Readable | string | undefined,
+    headers: Readonly<Record<string, string>>,
+  ): Promise<{ status: number; text: string }> {
     try {
       const answer = await request(url, {
         dispatcher: this.#agent,
         method,
         headers: {
           accept: 'application/json',
-          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
           ...(this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }),
         },
         body: body ?? null,
       });
-      status = answer.statusCode;
-      text = await answer.body.text();
+      return { status: answer.statusCode, text: await answer.body.text() };
     } catch (error) {
       throw notReached(this.#base, error);
     }
-    const document = jsonIn(text);
-    if (status === 200 && document) return document;
-    throw this.#refused(status, document);
   }
 
   #refused(status: number, document: { errors?: unknown; hint?: unknown } | undefined): CommandFailed {
