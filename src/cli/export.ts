@@ -1,0 +1,129 @@
+import { realpath } from 'node:fs/promises';
+import path from 'node:path';
+import type { Command } from 'commander';
+import { hasCode } from '../errors.ts';
+import { silentLogger } from '../logger.ts';
+import type { CarriedArchive, CarriedPackage, CarrySource } from '../mirror/carried.ts';
+import { Export, type Exported, type ExportOutcome } from '../mirror/export.ts';
+import { StoredSource } from '../mirror/stored-source.ts';
+import { ExportDirectory } from '../store/export-directory.ts';
+import { CommandFailed } from './command-failed.ts';
+import { DataDirectory } from './data-directory.ts';
+import { addServerOptions, type ServerOptions } from './running-server.ts';
+import { ServerCarrier } from './server-carrier.ts';
+import { shownSize } from './tables.ts';
+
+interface ExportOptions extends ServerOptions {
+  readonly config?: string;
+  readonly link?: boolean;
+  readonly dryRun?: boolean;
+  readonly json?: boolean;
+}
+
+/** `larder export DIR`: what is stored, as a directory that any web server can serve and people can carry. */
+export function addExport(program: Command): void {
+  const command = program
+    .command('export')
+    .description('write what is stored into a directory that any web server can serve, and larder import takes in')
+    .argument('<directory>', 'it is made if need be; what an earlier export put there stays')
+    .option('--link', 'make hard links instead of copies where that can be (same file system, no --server)')
+    .option('--dry-run', 'tell what would be copied, and write nothing')
+    .option('-c, --config <file>', 'without --server: whose data directory to carry out of (also LARDER_CONFIG)')
+    .option('--json', 'one JSON object a line');
+  addServerOptions(command).action(async (directory: string, options: ExportOptions = {}) => {
+    if (options.server === undefined) await exportHere(directory, options);
+    else await exportThere(directory, options);
+  });
+}
+
+async function exportHere(directory: string, options: ExportOptions): Promise<void> {
+  const here = await DataDirectory.open(options.config);
+  try {
+    const { config, archives, modules } = here.carried;
+    await refuseOwn(config.data, directory);
+    await write(new StoredSource({ store: archives, modules, directory: config.data }), directory, options);
+  } finally {
+    await here.close();
+  }
+}
+
+async function exportThere(directory: string, options: ExportOptions): Promise<void> {
+  const carrier = await ServerCarrier.at(options.server ?? '', options);
+  try {
+    await write(carrier, directory, options);
+  } finally {
+    await carrier.close();
+  }
+}
+
+/** In the data directory itself, an export would be in its own way. */
+async function refuseOwn(data: string, directory: string): Promise<void> {
+  const real = (name: string) => realpath(name).catch(() => path.resolve(name));
+  if ((await real(data)) !== (await real(directory))) return;
+  throw new CommandFailed(`${directory} is the data directory itself`, { hint: 'name another directory to write to' });
+}
+
+async function write(source: CarrySource, directory: string, options: ExportOptions): Promise<void> {
+  const { dryRun = false, link = false, json = false } = options;
+  const counts = new Map<ExportOutcome, number>();
+  let bytes = 0;
+  try {
+    const target = await ExportDirectory.open({ directory, dryRun, logger: silentLogger });
+    try {
+      for await (const one of new Export({ source, directory: target, options: { dryRun, link } }).run()) {
+        counts.set(one.outcome, (counts.get(one.outcome) ?? 0) + 1);
+        if (one.outcome !== 'unchanged' && one.outcome !== 'failed') bytes += sizeOf(one);
+        if (json) console.log(JSON.stringify(documentOf(one)));
+        else if (one.outcome === 'failed') console.error(`larder: not exported: ${nameOf(one)}: ${one.reason}`);
+        else if (one.outcome !== 'unchanged') console.log(`${nameOf(one)}: ${one.outcome}`);
+      }
+    } finally {
+      await target.close();
+    }
+  } catch (error) {
+    if (!hasCode(error, 'STORAGE_FAILED')) throw error;
+    const full = (error as { full?: boolean }).full === true;
+    throw new CommandFailed(full ? `there is no room left in ${directory}` : `${error.message} in ${directory}`, {
+      cause: error,
+      hint: 'what is there is whole; the same command goes on where it stopped',
+    });
+  }
+  const failed = counts.get('failed') ?? 0;
+  if (!json) console.log(summary(counts, bytes));
+  if (failed > 0) process.exitCode = 1;
+}
+
+function summary(counts: ReadonlyMap<ExportOutcome, number>, bytes: number): string {
+  const parts = [...counts].map(([outcome, count]) => `${count} ${outcome}`);
+  const all = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  return all === 0 ? 'nothing is stored that could be exported' : `${parts.join(', ')} (${shownSize(bytes)})`;
+}
+
+function carriedOf(one: Exported): CarriedArchive | CarriedPackage {
+  return 'archive' in one ? one.archive : one.package;
+}
+
+function sizeOf(one: Exported): number {
+  return carriedOf(one).size;
+}
+
+function nameOf(one: Exported): string {
+  if ('package' in one) return one.package.release.toString();
+  const { provider, version, platform } = one.archive.archive;
+  return `${provider} ${version} ${platform}`;
+}
+
+function documentOf(one: Exported): Record<string, unknown> {
+  const { size, sha256 } = carriedOf(one);
+  const { outcome, reason } = one;
+  const subject =
+    'archive' in one
+      ? {
+          kind: 'archive',
+          address: `${one.archive.archive.provider}`,
+          version: `${one.archive.archive.version}`,
+          platform: `${one.archive.archive.platform}`,
+        }
+      : { kind: 'module', address: `${one.package.release.module}`, version: `${one.package.release.version}` };
+  return { ...subject, size, sha256, outcome, ...(reason !== undefined && { reason }) };
+}

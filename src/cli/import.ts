@@ -1,0 +1,160 @@
+import { createReadStream } from 'node:fs';
+import type { Command } from 'commander';
+import type { Hostname } from '../address/hostname.ts';
+import { assembleCarrying, type Carrying } from '../carrying.ts';
+import { hasCode } from '../errors.ts';
+import { BroughtDirectory } from '../mirror/brought-directory.ts';
+import { Import, type Imported, type ImportOutcome, type ImportTarget } from '../mirror/import.ts';
+import { ReleaseIntake } from '../mirror/release-intake.ts';
+import { PackageHasher } from '../store/package-hash.ts';
+import { CommandFailed } from './command-failed.ts';
+import { DataDirectory } from './data-directory.ts';
+import { addServerOptions, type ServerOptions } from './running-server.ts';
+import { ServerCarrier } from './server-carrier.ts';
+
+interface ImportOptions extends ServerOptions {
+  readonly config?: string;
+  readonly trust?: boolean;
+  readonly dryRun?: boolean;
+  readonly json?: boolean;
+}
+
+/** `larder import DIR`: takes in what `larder export`, `tofu providers mirror` or `terraform providers mirror` wrote. */
+export function addImport(program: Command): void {
+  const command = program
+    .command('import')
+    .description('take in a directory that larder export, or providers mirror of tofu or terraform, wrote')
+    .argument('<directory>')
+    .option('--trust', 'take also archives and packages that nothing in the directory vouches for')
+    .option('--dry-run', 'compare everything, and take nothing')
+    .option('-c, --config <file>', 'without --server: into whose data directory (also LARDER_CONFIG)')
+    .option('--json', 'one JSON object a line');
+  addServerOptions(command).action(async (directory: string, options: ImportOptions = {}) => {
+    const source = await found(directory);
+    const isClean = await (options.server === undefined ? importHere : importThere)(source, options);
+    if (!isClean) process.exitCode = 1;
+  });
+}
+
+async function found(directory: string): Promise<BroughtDirectory> {
+  try {
+    return await BroughtDirectory.open(directory);
+  } catch (error) {
+    if (!hasCode(error, 'NOT_FOUND')) throw error;
+    throw new CommandFailed(error.message, { hint: error.hint });
+  }
+}
+
+async function importHere(source: BroughtDirectory, options: ImportOptions): Promise<boolean> {
+  const here = await DataDirectory.open(options.config, { create: true });
+  const audit = options.dryRun ? undefined : here.openAudit();
+  try {
+    const { config, archives: store, modules, drift, hasher, logger } = here.carried;
+    const carrying = assembleCarrying(config, { store, modules, drift, logger });
+    const target = intoStores(carrying, options.trust ?? false);
+    const { releases } = carrying;
+    const isClean = await run({ source, target, releases, hasher, options }, (one) => {
+      if (one.outcome === 'imported') audit?.record('imported', documentOf(one));
+    });
+    const hosts = new Set(config.upstreams.hosts.map(({ hostname }) => hostname.toString()));
+    warnOfUnserved(isClean.hosts.filter((host) => !hosts.has(host.toString())));
+    return isClean.isClean;
+  } finally {
+    await audit?.close();
+    await here.close();
+  }
+}
+
+async function importThere(source: BroughtDirectory, options: ImportOptions): Promise<boolean> {
+  const hasher = new PackageHasher();
+  const carrier = await ServerCarrier.at(options.server ?? '', options);
+  try {
+    // The server knows what it demands of a registry's signatures; wrong ones are refused here already.
+    const releases = new ReleaseIntake({ store: NO_STORE, signatures: () => 'verify' });
+    return (await run({ source, target: carrier, releases, hasher, options }, () => {})).isClean;
+  } finally {
+    await carrier.close();
+    await hasher.close();
+  }
+}
+
+/** For looking at what was brought alone. */
+const NO_STORE = {
+  getRelease: async () => undefined,
+  putRelease: async () => {},
+};
+
+function intoStores({ archives, releases, packages }: Carrying, isTrusted: boolean): ImportTarget {
+  return {
+    takeArchive: ({ archive, file, size, sha256, h1 }) =>
+      archives.take(archive, () => createReadStream(file, { highWaterMark: 256 * 1024 }), { sha256, size, h1 }),
+    takeRelease: (provider, version, checked) => releases.keep(provider, version, checked),
+    takePackage: ({ release, file, ...claims }) =>
+      packages.take(release, () => createReadStream(file), { ...claims, isTrusted }),
+  };
+}
+
+async function run(
+  deps: {
+    source: BroughtDirectory;
+    target: ImportTarget;
+    releases: Pick<ReleaseIntake, 'check'>;
+    hasher: Pick<PackageHasher, 'hash'>;
+    options: ImportOptions;
+  },
+  onOutcome: (one: Imported) => void,
+): Promise<{ readonly isClean: boolean; readonly hosts: readonly Hostname[] }> {
+  const { trust = false, dryRun = false, json = false } = deps.options;
+  const counts = new Map<ImportOutcome, number>();
+  const hosts = new Map<string, Hostname>();
+  try {
+    for await (const one of new Import({ ...deps, isTrusting: trust, dryRun }).run()) {
+      onOutcome(one);
+      const { hostname } = 'package' in one ? one.package.module : subjectOf(one).provider;
+      hosts.set(hostname.toString(), hostname);
+      if (!('checksums' in one)) counts.set(one.outcome, (counts.get(one.outcome) ?? 0) + 1);
+      if (json) console.log(JSON.stringify(documentOf(one)));
+      else if (one.outcome === 'refused') console.error(`larder: refused: ${nameOf(one)}: ${one.reason}`);
+      else if (one.outcome !== 'present' && !('checksums' in one)) console.log(`${nameOf(one)}: ${one.outcome}`);
+      if (one.outcome === 'refused' && 'checksums' in one) counts.set('refused', (counts.get('refused') ?? 0) + 1);
+    }
+  } catch (error) {
+    if (!hasCode(error, 'STORAGE_FAILED')) throw error;
+    const full = (error as { full?: boolean }).full === true;
+    throw new CommandFailed(full ? 'there is no room left for what is brought' : error.message, {
+      cause: error,
+      hint: 'what was taken in is whole; the same command goes on where it stopped',
+    });
+  }
+  const summary = [...counts].map(([outcome, count]) => `${count} ${outcome}`).join(', ');
+  if (!json) console.log(summary === '' ? 'there is nothing in it that could be imported' : summary);
+  return { isClean: !counts.has('refused') && counts.size > 0, hosts: [...hosts.values()] };
+}
+
+function warnOfUnserved(hosts: readonly Hostname[]): void {
+  for (const host of hosts) {
+    console.error(`larder: ${host} is not among upstreams.hosts: what was imported of it is not served until it is`);
+  }
+}
+
+function subjectOf(one: Exclude<Imported, { package: unknown }>) {
+  return 'archive' in one ? one.archive : one.checksums;
+}
+
+function nameOf(one: Imported): string {
+  if ('package' in one) return one.package.toString();
+  const { provider, version } = subjectOf(one);
+  return `${provider} ${version} ${'archive' in one ? one.archive.platform : 'SHA256SUMS'}`;
+}
+
+function documentOf(one: Imported): Record<string, unknown> {
+  const { outcome, why, reason } = one;
+  const told = { outcome, ...(why && { why }), ...(reason !== undefined && { reason }) };
+  if ('package' in one) {
+    return { kind: 'module', address: `${one.package.module}`, version: `${one.package.version}`, ...told };
+  }
+  const { provider, version } = subjectOf(one);
+  const kind = 'archive' in one ? 'archive' : 'checksums';
+  const platform = 'archive' in one ? { platform: `${one.archive.platform}` } : {};
+  return { kind, address: `${provider}`, version: `${version}`, ...platform, ...told };
+}
