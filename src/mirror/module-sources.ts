@@ -1,12 +1,15 @@
 import type { ModuleRelease } from '../address/module.ts';
 import { hasCode, NotMirrored } from '../errors.ts';
-import type { MadePackage, PackageRecord } from '../store/module-store.ts';
+import type { MadePackage, PackageRecord, StoredPackage } from '../store/module-store.ts';
 import type { ModuleLocation } from '../upstream/module-package/module-location.ts';
 import { parseLocation } from '../upstream/module-package/parse-location.ts';
-import type { MirroredLocation, ModulePackages } from '../upstream/module-package.ts';
+import { type MirroredLocation, type ModulePackages, sourceOf } from '../upstream/module-package.ts';
 import type { LocationAnswer } from '../upstream/module-registry.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { ModuleMetadata } from './module-metadata.ts';
+
+/** An answer about a package is due within 8 s, and this is one step towards it. */
+const PROBE_MS = 3_000;
 
 /** Where packages of modules are made of what their registry points at. */
 export class ModuleSources {
@@ -34,12 +37,28 @@ export class ModuleSources {
     }
   }
 
-  /** What the package made now would have as its fingerprint. */
-  async fingerprint(upstream: Upstream, release: ModuleRelease, signal: AbortSignal): Promise<string | undefined> {
-    const { value } = await this.#metadata.location(upstream, release);
+  /** Whether what the package was made of is no longer what upstream has, as far as can be told without fetching it. */
+  async hasMoved(upstream: Upstream, stored: StoredPackage, signal: AbortSignal): Promise<boolean> {
+    const { value } = await this.#metadata.location(upstream, stored.release);
     const location = locationOf(value);
-    if (location.kind === 'unmirrored') return undefined;
-    return this.#packages.fingerprint(location, access(upstream, value), signal);
+    if (location.kind === 'unmirrored') return false;
+    if (sourceOf(location) !== stored.source) return true;
+    const fingerprint = await this.#packages.fingerprint(location, access(upstream, value), signal);
+    return fingerprint !== undefined && fingerprint !== stored.fingerprint;
+  }
+
+  /**
+   * Whether a location is the one that the package was made of. Where its host decides by a token who may have it, it is
+   * asked with that.
+   * @throws UpstreamRefused, UpstreamUnreachable of that host
+   */
+  async leadsTo(upstream: Upstream, stored: StoredPackage, answer: LocationAnswer): Promise<boolean> {
+    const location = locationOf(answer);
+    if (location.kind === 'unmirrored' || sourceOf(location) !== stored.source) return false;
+    const { authenticate } = access(upstream, answer);
+    if (location.kind !== 'archive' || !authenticate) return true;
+    const found = await this.#packages.probe(location, { upstream, authenticate }, AbortSignal.timeout(PROBE_MS));
+    return found === undefined || stored.fingerprint === undefined || found === stored.fingerprint;
   }
 }
 

@@ -68,17 +68,17 @@ export class MovedModules {
     await Promise.all(this.#running);
   }
 
-  async #look(upstream: Upstream, { release, sha256, subdir, ...stored }: StoredPackage): Promise<void> {
+  async #look(upstream: Upstream, stored: StoredPackage): Promise<void> {
+    const { release, sha256 } = stored;
     if (this.#closing.signal.aborted) return;
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(this.#timeLimitMs)]);
     try {
-      const fingerprint = await this.#sources.fingerprint(upstream, release, signal);
-      if (fingerprint === undefined || fingerprint === stored.fingerprint) return;
+      if (!(await this.#sources.hasMoved(upstream, stored, signal))) return;
       const work = await this.#store.workDirectory();
       try {
         // Something else may still have the same content: a tag that was set again, an archive that was packed again.
         const made = await this.#sources.make(upstream, release, work.path, signal);
-        if (!isSame({ sha256, subdir, ...stored }, made)) this.#drift.report(release, sha256, made.sha256);
+        if (!isSame(stored, made)) this.#drift.report(release, sha256, made.sha256);
         else if (made.fingerprint !== undefined) await this.#store.putFingerprint(release, made.fingerprint);
       } finally {
         await work.remove();

@@ -3,9 +3,12 @@ import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { LRUCache } from 'lru-cache';
+import pLimit, { type LimitFunction } from 'p-limit';
 import type { Sha256 } from '../address/hash.ts';
 import { IntegrityMismatch } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import { deadlineFailure } from './failures.ts';
 import type { HttpClient } from './http-client.ts';
 import { FileTree } from './module-package/file-tree.ts';
 import type { GitSource } from './module-package/git-source.ts';
@@ -18,6 +21,13 @@ import type { Upstream } from './upstream.ts';
 
 /** What Larder can fetch and pack. */
 export type MirroredLocation = Exclude<ModuleLocation, { kind: 'unmirrored' }>;
+
+/** Packages that are fetched from one host at a time: one that is slow delays its own. */
+const FETCHED_PER_HOST = 4;
+/** Each takes a processor. */
+const PACKED_AT_A_TIME = 2;
+/** Forgetting one that is in use only lets a few more through. */
+const MAX_QUEUES = 1_000;
 
 /** A package: one flat tar.gz, the same bytes whenever and wherever it is made of the same files. */
 export interface PackedModule {
@@ -47,6 +57,8 @@ export class ModulePackages {
   readonly #git: Pick<GitSource, 'fetch' | 'resolve'>;
   readonly #limits: PackageLimits;
   readonly #logger: Logger;
+  readonly #turns = new LRUCache<string, LimitFunction>({ max: MAX_QUEUES });
+  readonly #packing = pLimit(PACKED_AT_A_TIME);
 
   constructor(deps: {
     http: HttpClient;
@@ -74,13 +86,12 @@ export class ModulePackages {
     signal: AbortSignal,
   ): Promise<PackedModule> {
     const directory = await stored(mkdtemp(join(parent, 'package-')));
-    const tree = new FileTree({ directory, limits: this.#limits, host: hostOf(location) });
-    const fingerprint =
-      location.kind === 'git'
-        ? (await this.#git.fetch(access.upstream, location.repository, location.ref, tree, { directory, signal }))
-            .commit
-        : await this.#unpack(location, access, tree, directory, signal);
-    const { danglingLinks, ...packed } = await packTree(tree, { subdir: location.subdir, directory, signal });
+    const host = hostOf(location);
+    const tree = new FileTree({ directory, limits: this.#limits, host });
+    const fingerprint = await this.#turnOf(host)(() => this.#fill(tree, location, access, directory, signal));
+    const { danglingLinks, ...packed } = await this.#packing(() =>
+      packTree(tree, { subdir: location.subdir, directory, signal }),
+    );
     if (danglingLinks.length > 0) {
       this.#logger.warn('left out of a module package: links that lead nowhere', {
         source: sourceOf(location),
@@ -88,6 +99,26 @@ export class ModulePackages {
       });
     }
     return { ...packed, file: join(directory, packed.file), source: sourceOf(location), fingerprint };
+  }
+
+  #turnOf(host: string): LimitFunction {
+    const turn = this.#turns.get(host) ?? pLimit(FETCHED_PER_HOST);
+    this.#turns.set(host, turn);
+    return turn;
+  }
+
+  async #fill(
+    tree: FileTree,
+    location: MirroredLocation,
+    access: LocationAccess,
+    directory: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    // It may have had to wait for its turn until nobody wants it any more.
+    if (signal.aborted) throw deadlineFailure(hostOf(location), signal.reason);
+    if (location.kind === 'archive') return this.#unpack(location, access, tree, directory, signal);
+    const { repository, ref } = location;
+    return (await this.#git.fetch(access.upstream, repository, ref, tree, { directory, signal })).commit;
   }
 
   /** What `make` would give as its fingerprint now, without fetching anything large. */
@@ -98,6 +129,21 @@ export class ModulePackages {
   ): Promise<string | undefined> {
     if (location.kind === 'git') return this.#git.resolve(upstream, location.repository, location.ref, signal);
     return lengthMark(await this.#http.headLength({ upstream, url: location.url, signal }));
+  }
+
+  /**
+   * Asks for an archive as `make` would, without taking it.
+   * @returns its fingerprint, as far as it can be told
+   * @throws UpstreamRefused, NotFound, UpstreamUnreachable when it would not be given
+   */
+  async probe(
+    { url }: Extract<MirroredLocation, { kind: 'archive' }>,
+    { upstream, authenticate }: LocationAccess,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const { body, size } = await this.#http.openBody({ upstream, url, offset: 0, authenticate, signal });
+    body.on('error', () => {}).destroy();
+    return lengthMark(size);
   }
 
   async #unpack(
@@ -152,8 +198,8 @@ function hostOf(location: MirroredLocation): string {
   return location.kind === 'git' ? location.repository.host : location.url.host;
 }
 
-/** Without queries, which may be signed, and without user information. */
-function sourceOf(location: MirroredLocation): string {
+/** What a package is made of, in words: without queries, which may be signed, and without user information. */
+export function sourceOf(location: MirroredLocation): string {
   const subdir = location.subdir === '' ? '' : `//${location.subdir}`;
   if (location.kind === 'archive') return `${location.url.origin}${location.url.pathname}${subdir}`;
   const { protocol, host, pathname } = location.repository.url;

@@ -130,7 +130,9 @@ function spellingsOf(published: string): Iterable<string> {
 
 /** The body where it names a location, the header otherwise. @throws UpstreamInvalid when neither does */
 function readLocation(answer: FetchedBody, what: string): Omit<LocationAnswer, 'base'> {
-  const header = answer.headers['x-terraform-get'] || undefined;
+  const given = answer.headers['x-terraform-get'];
+  // A header's bytes come as one character each; registries and clients mean UTF-8 by them.
+  const header = given ? Buffer.from(given, 'latin1').toString() : undefined;
   const document = jsonObjectOf(answer);
   const location = document?.['location'];
   if (typeof location === 'string' && location !== '') {

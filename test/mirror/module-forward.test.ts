@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { reply, status } from '../support/faults.ts';
-import { linkIn, moduleVersionsIn, publishNet, startModuleScene } from './module-scene.ts';
+import { moduleTarGz } from '../support/module-archive.ts';
+import { linkIn, moduleVersionsIn, NET, publishNet, startModuleScene } from './module-scene.ts';
 import { startRegistry } from './scene.ts';
 
 const ALICE = 'alice-secret-1f6c';
@@ -130,5 +131,46 @@ describe('modules of an upstream that is asked with the tokens of clients', () =
     const log = JSON.stringify(larder.log.map(({ message, fields }) => [message, fields, String(fields['error'])]));
     for (const secret of [ALICE, LARDER, path]) expect(log).not.toContain(secret);
     expect(registry.requests.count(({ headers }) => headers.authorization === `Bearer ${LARDER}`)).toBe(0);
+  });
+
+  it('R63: where upstream tells each of another package, nobody gets the one of somebody else', async () => {
+    const registry = await startRegistry();
+    const archives = new Map([
+      [ALICE, moduleTarGz({ 'main.tf': '# of Alice' })],
+      [BOB, moduleTarGz({ 'main.tf': '# of Bob' })],
+    ]);
+    for (const [token, bytes] of archives) registry.addModuleArchive(`/${token.slice(0, 3)}/net.tar.gz`, bytes);
+    registry.addModule({
+      ...NET,
+      version: '1.0.0',
+      location: ({ headers }) => `${registry.releases.url}/${headers.authorization?.slice(7, 10)}/net.tar.gz`,
+    });
+    const hosts = { [registry.hostname]: { credentials: { forward: true } } };
+    const { get, packagePath } = await startModuleScene({ registry, config: { upstreams: { hosts } } });
+    const download = packagePath().replace(/[^/]+$/, 'download');
+    expect((await get(packagePath(), as(ALICE))).status).toBe(200);
+    for (const path of [packagePath(), download]) {
+      const answer = await get(path, as(BOB));
+      expect(answer.status, path).toBe(502);
+      expect(answer.text()).toContain('another package');
+    }
+    expect((await get(packagePath(), { method: 'HEAD', ...as(BOB) })).status).toBe(502);
+    expect((await get(packagePath(), as(ALICE))).status).toBe(200);
+  });
+
+  it('R63: two who ask at once for what is not the same do not get the same', async () => {
+    const registry = await startRegistry();
+    for (const name of ['ali', 'bob']) {
+      registry.addModuleArchive(`/${name}/net.tar.gz`, moduleTarGz({ 'main.tf': `# of ${name}` }));
+    }
+    registry.addModule({
+      ...NET,
+      version: '1.0.0',
+      location: ({ headers }) => `${registry.releases.url}/${headers.authorization?.slice(7, 10)}/net.tar.gz`,
+    });
+    const hosts = { [registry.hostname]: { credentials: { forward: true } } };
+    const { get, packagePath } = await startModuleScene({ registry, config: { upstreams: { hosts } } });
+    const answers = await Promise.all([ALICE, BOB].map((token) => get(packagePath(), as(token))));
+    expect(answers.map(({ status: code }) => code).sort()).toEqual([200, 502]);
   });
 });

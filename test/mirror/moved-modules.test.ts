@@ -28,13 +28,13 @@ it('a Larder that stops waits for the look that is under way, and begins none of
   const first = new Promise<void>((resolve) => {
     begun = resolve;
   });
-  const fingerprint: ModuleSources['fingerprint'] = (_upstream, release, signal) => {
+  const hasMoved: ModuleSources['hasMoved'] = (_upstream, { release }, signal) => {
     looked.push(release.version.toString());
     begun();
     return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
   };
   const moved = new MovedModules({
-    sources: { fingerprint } as ModuleSources,
+    sources: { hasMoved } as ModuleSources,
     store: {} as ModuleStore,
     drift: new DriftReports({ logger: silentLogger }),
     everyMs: 1,

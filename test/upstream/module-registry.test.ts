@@ -137,6 +137,13 @@ describe('the location of a package', () => {
     expect(server.requests[0]?.headers.authorization).toBe('Bearer TOKEN');
   });
 
+  test('is read as UTF-8 in a header, too', async () => {
+    const location = 'git::https://git.example.test/x//modules/café?ref=größe';
+    const bytes = Buffer.from(location).toString('latin1');
+    const { download } = await registry({ [DOWNLOAD]: { status: 204, headers: header(bytes) } });
+    expect(await download()).toMatchObject({ location });
+  });
+
   const credentials = { location: '../pkg.tgz', use_registry_credentials: true };
   test.each<[string, Reply, string, { use?: boolean; direct?: boolean }]>([
     ['JSON alone', { body: { location: GIT } }, GIT, {}],

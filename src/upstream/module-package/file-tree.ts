@@ -32,6 +32,8 @@ export type TreeEntry = TreeFile | TreeLink | TreeDirectory;
 const SMALL_BYTES = 256 * 1024;
 /** So many bytes of small files are held in memory until they are put away together. */
 const GATHERED_BYTES = 1024 * 1024;
+/** Bytes of all paths and of links' targets: each is held several times on its way. Large repositories have 5 MB. */
+export const MAX_PATHS_BYTES = 16 * 1024 * 1024;
 /** An archive may name a path again; one that does little else is hostile. */
 const MENTIONS_PER_ENTRY = 2;
 const DIRECTORY: TreeDirectory = { kind: 'directory' };
@@ -57,6 +59,7 @@ export class FileTree {
   #files = 0;
   #gathered: { readonly content: string; readonly bytes: Uint8Array[]; size: number } | undefined;
   #mentions = 0;
+  #pathBytes = 0;
   #bytes = 0;
 
   /** @param deps.directory exists, and the caller removes it; names in it that are numbers are taken by the tree */
@@ -103,6 +106,7 @@ export class FileTree {
   /** A symbolic link; where it may lead is judged when links are resolved. */
   addLink(path: string, target: string): void {
     const place = this.#placeFor(path);
+    this.countPath(target);
     const problem = target === '' ? 'is empty' : problemOf(target);
     if (problem) throw this.refuse(`has a link ${quoted(path)} in a package whose target ${problem}`);
     if (place !== undefined) this.#put(place, { kind: 'link', target });
@@ -135,10 +139,18 @@ export class FileTree {
     return new UpstreamInvalid(this.host, detail, options);
   }
 
+  /** @throws UpstreamInvalid when all paths together are longer than any package's are */
+  countPath(path: string): void {
+    this.#pathBytes += path.length;
+    if (this.#pathBytes > MAX_PATHS_BYTES)
+      throw this.refuse(`has a package with more than ${MAX_PATHS_BYTES} bytes of paths`);
+  }
+
   /** The normalised path; `undefined` for what is left out: `.git`, and the root, which is there anyway. */
   #placeFor(path: string): string | undefined {
     this.#mentions++;
     if (this.#mentions > this.limits.files * MENTIONS_PER_ENTRY) throw this.tooMany();
+    this.countPath(path);
     const read = readTreePath(path);
     if ('problem' in read) throw this.refuse(`has an entry ${quoted(path)} in a package that ${read.problem}`);
     if (read.names.length === 0 || isLeftOut(read.names)) return undefined;

@@ -6,6 +6,7 @@ import { StorageFailed, UpstreamUnreachable } from '../../errors.ts';
 import type { FileTree } from './file-tree.ts';
 import { moduleRoot } from './module-root.ts';
 import type { PackJob, PackMember, PackOutcome } from './pack-worker.ts';
+import { withPlainNames } from './plain-names.ts';
 import { type FlatEntry, resolveLinks } from './resolve-links.ts';
 
 const PACKAGE_FILE = 'package.tar.gz';
@@ -42,7 +43,8 @@ export async function packTree(
   await tree.flush();
   if (signal.aborted) throw outOfTime(tree.host, signal.reason);
   const { entries: flat, danglingLinks } = resolveLinks(tree);
-  const { entries, subdir } = moduleRoot(flat, options.subdir, (...refusal) => tree.refuse(...refusal));
+  const root = moduleRoot(flat, options.subdir, (...refusal) => tree.refuse(...refusal));
+  const { entries, subdir } = withPlainNames(root.entries, root.subdir);
   const job: PackJob = { directory, file: PACKAGE_FILE, members: sortedByBytes(entries).map(memberOf) };
   const outcome = await runJob(job, tree.host, signal);
   if ('reason' in outcome) throw new StorageFailed('making a module package', outcome);

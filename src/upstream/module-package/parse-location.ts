@@ -100,6 +100,8 @@ function overHttp(parts: LocationParts, base: URL | undefined, refuse: Refuse): 
 }
 
 function leadsElsewhere(text: string): boolean {
+  // Programs that clients start would take it for one of their options.
+  if (/(?:^|:\/\/|=|@)-/.test(text)) return false;
   if (!SCHEME.test(text)) return HOST_AND_PATH.test(text);
   if (!URL.canParse(text)) return false;
   const { protocol, hostname } = new URL(text);

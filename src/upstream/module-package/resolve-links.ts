@@ -1,4 +1,4 @@
-import type { FileTree, TreeEntry, TreeFile, TreeLink } from './file-tree.ts';
+import { type FileTree, MAX_PATHS_BYTES, type TreeEntry, type TreeFile, type TreeLink } from './file-tree.ts';
 import { isAbsolute, quoted } from './tree-path.ts';
 
 /** What is in a package at last: files, and directories that have nothing in them. */
@@ -47,6 +47,7 @@ class Flattening {
   readonly #entries: FlatEntry[] = [];
   readonly #dangling = new Set<string>();
   #visited = 0;
+  #pathBytes = 0;
   #bytes = 0;
   #steps = 0;
 
@@ -82,6 +83,10 @@ class Flattening {
   #add(path: string, node: Directory | TreeFile): void {
     if (Buffer.byteLength(path) > MAX_PATH_BYTES) {
       throw this.#tree.refuse(`has a package in which links make the path ${quoted(path)} too long`);
+    }
+    this.#pathBytes += path.length;
+    if (this.#pathBytes > MAX_PATHS_BYTES) {
+      throw this.#tree.refuse(`has a package in which links make more than ${MAX_PATHS_BYTES} bytes of paths`);
     }
     if (node.kind === 'file') {
       this.#bytes += node.size;

@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
+import { FileTree } from '../../../src/upstream/module-package/file-tree.ts';
 import { addText, bytes, contentsOf, emptyTree, filesOf, HOST } from './packing.ts';
 
 const REFUSED = { code: 'UPSTREAM_INVALID', host: HOST };
@@ -164,4 +165,16 @@ describe('limits', () => {
     await expect(tree.addFile('b', { executable: false, size: 11 }, untouched)).rejects.toMatchObject(refusal);
     expect(await untouched.next()).toMatchObject({ done: false });
   });
+});
+
+test('paths of megabytes are refused before they are megabytes of memory, several times over', () => {
+  const tree = new FileTree({
+    directory: '/nowhere',
+    limits: { download: 1e9, unpacked: 1e9, files: 50_000, time: 1_000 },
+    host: 'h.example',
+  });
+  const longest = 'd/'.repeat(1_000);
+  expect(() => {
+    for (let index = 0; index < 20_000; index += 1) tree.addDirectory(`${longest}${index}`);
+  }).toThrow(/bytes of paths/);
 });

@@ -154,6 +154,15 @@ describe('archives', () => {
     expect(parse(text)).toEqual({ kind: 'unmirrored', scheme: 'http page', text });
   });
 
+  test.each([
+    'hg::ssh://-oProxyCommand=x/y',
+    'hg::https://h.example/x?rev=--config=x',
+    'oci://-x.example/y',
+    's3::-x.example/y',
+  ])('%s, an option to a program of the client, is refused', (text) => {
+    expect(refused(text).code).toBe('UPSTREAM_INVALID');
+  });
+
   test('user name and password are refused, and not told', () => {
     const failure = refused('https://me:SECRET@h.example/x.zip?sig=SECRET');
     expect(JSON.stringify([failure.message, failure.hint])).not.toContain('SECRET');
