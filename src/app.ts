@@ -45,6 +45,7 @@ import { ProviderRegistry } from './upstream/provider-registry.ts';
 import { Relay } from './upstream/relay.ts';
 import { ServiceDiscovery } from './upstream/service-discovery.ts';
 import { loadUpstreamRules } from './upstreams.ts';
+import { assembleWarming } from './warming.ts';
 
 /** Answers under way when a shutdown begins get this long. Orchestrators usually wait 30 s or longer before they kill. */
 const DRAIN_MS = 25_000;
@@ -177,6 +178,7 @@ async function assemble(
   metrics.observe({
     downloads: () => archives.downloads,
     packages: () => modules.packages.makings,
+    warmJobs: () => warming.jobs.running,
     drift: () => drift.all.length,
     metadataStoreFailures: () => cache.storeFailures,
     disk: () => quota,
@@ -198,6 +200,19 @@ async function assemble(
     sealed: linkKeys && new SealedBearers({ keys: linkKeys }),
   });
   const links = linkKeys && new Links({ keys: linkKeys, lifetimeMs: config.access.links.lifetime });
+
+  // What is brought in ahead of them.
+  const warming = assembleWarming(config, {
+    mirror,
+    releases,
+    modules: modules.mirror,
+    reader: wishReader,
+    authenticator,
+    metadataStore,
+    metrics,
+    audit,
+    logger,
+  });
 
   // Who comes.
   const tlsSettings = tlsSettingsOf(config);
@@ -234,6 +249,7 @@ async function assemble(
       },
       gaps: new Gaps({ reader: wishReader, policy, archives: store, modules: modules.store }),
       inventory: new Inventory({ store, modules: modules.store, drift }),
+      jobs: warming.jobs,
       purge: new Purge({ store, metadata, drift, logger }),
       modulePurge: new ModulePurge({
         store: modules.store,
@@ -263,6 +279,8 @@ async function assemble(
   });
   const server = new HttpServer({ handler, tls });
   opened.add('server', () => server.drain(DRAIN_MS));
+  // Before the server: whoever watches a job would hold up its end.
+  opened.add('warming', () => warming.close());
 
   const reloadCertificate = async () => {
     try {
@@ -279,6 +297,7 @@ async function assemble(
     authority: tls?.authority,
     listen: async () => {
       const port = await server.listen(config.listen);
+      warming.start();
       return { port, url: `${tls ? 'https' : 'http'}://localhost:${port}` };
     },
     reloadCertificate,

@@ -11,6 +11,8 @@ export interface Observed {
   readonly downloads: () => number;
   /** Module packages that are being made, or wait for their turn. */
   readonly packages: () => number;
+  /** Jobs that warm, on this replica. */
+  readonly warmJobs: () => number;
   readonly drift: () => number;
   /** Operations of the metadata store that failed since the start. */
   readonly metadataStoreFailures: () => number;
@@ -26,6 +28,7 @@ export class Metrics implements MetricsSource {
   readonly #registry = new Registry();
   readonly #hosts: ReadonlySet<string>;
   readonly #upstreamFailures: Counter<'host' | 'reason'>;
+  readonly #warmed: Counter<'outcome'>;
   #describesProcess = false;
 
   /** @param options.hosts the configured upstreams, as `HOST[:PORT]` */
@@ -39,6 +42,13 @@ export class Metrics implements MetricsSource {
       labelNames: ['host', 'reason'],
       registers,
     });
+    this.#warmed = new Counter({
+      name: 'larder_warm_items_total',
+      help: 'Archives and module packages that were to be warmed, by what became of them.',
+      labelNames: ['outcome'],
+      registers,
+    });
+    for (const outcome of ['present', 'stored', 'unsupported', 'failed']) this.#warmed.inc({ outcome }, 0);
     new Gauge({ name: 'larder_info', help: 'Always 1.', labelNames: ['version'], registers }).set({ version }, 1);
   }
 
@@ -50,6 +60,11 @@ export class Metrics implements MetricsSource {
   upstreamFailed(host: string, reason: string | undefined): void {
     if (reason === undefined) return;
     this.#upstreamFailures.inc({ host: this.#named(host), reason });
+  }
+
+  /** @param outcome `present`, `stored`, `unsupported` or `failed` */
+  warmed(outcome: string): void {
+    this.#warmed.inc({ outcome });
   }
 
   /** Called once, when there is something to look at. */
@@ -66,6 +81,7 @@ export class Metrics implements MetricsSource {
       });
     gauge('larder_downloads_in_progress', 'Archives that are arriving from upstream.', observed.downloads);
     gauge('larder_packages_in_progress', 'Module packages that are being made or wait for it.', observed.packages);
+    gauge('larder_warm_jobs', 'Jobs that warm, and run here.', observed.warmJobs);
     gauge(
       'larder_drift',
       'Archives and module versions of which upstream now publishes other bytes than it first did.',

@@ -10,6 +10,7 @@ import type { Gaps } from '../mirror/gaps.ts';
 import type { Inventory, Selection } from '../mirror/inventory.ts';
 import type { ModulePurge } from '../mirror/module-purge.ts';
 import type { Purge, PurgeSelection } from '../mirror/purge.ts';
+import type { WarmJobs } from '../mirror/warm-jobs.ts';
 import {
   archiveDocument,
   driftDocument,
@@ -41,6 +42,8 @@ export interface AdminDeps {
   readonly inventory: Inventory;
   readonly purge: Purge;
   readonly modulePurge: ModulePurge;
+  /** Without it nothing is warmed. */
+  readonly jobs?: WarmJobs | undefined;
   /** Without it nobody is told what would be missing. */
   readonly gaps?: Gaps | undefined;
   /** Without it nothing can be brought, or taken away. */

@@ -21,12 +21,14 @@ const MAX_DIAGNOSTICS = 1_000;
 export type MayWarm = (address: MirroredAddress) => boolean;
 
 /** What a wish comes down to, and what there was to say about it. */
-export interface WarmPlan {
+export interface PlannedWish {
   readonly items: readonly PlannedItem[];
   readonly diagnostics: readonly Diagnostic[];
+  /** Names of what had to be fetched to find that out. */
+  readonly broughtIn: ReadonlySet<string>;
 }
 
-export type PlanWish = (wish: Wish, mayWarm: MayWarm) => Promise<WarmPlan>;
+export type PlanWish = (wish: Wish, mayWarm: MayWarm) => Promise<PlannedWish>;
 
 /** What runs of all jobs share. */
 export interface RunDeps {
@@ -57,6 +59,7 @@ export class WarmRun {
   #totals: JobHead['totals'];
   #fetched: number;
   #locks: Locks = new Map();
+  #broughtIn: ReadonlySet<string> = new Set();
   #left: 'cancelled' | 'handed over' | 'lost' | undefined;
   #isStoreFailing = false;
 
@@ -144,6 +147,7 @@ export class WarmRun {
       return known ?? (item.outcome ? { ...item, sequence: this.#next() } : item);
     });
     this.#locks = locksOf(items);
+    this.#broughtIn = planned.broughtIn;
     this.#totals = totalsOf(this.#items);
     this.#fetched = fetchedFor(this.#items);
     await store.putLocks(id, this.#locks);
@@ -200,8 +204,10 @@ export class WarmRun {
     }
   }
 
-  #record(index: number, { mayPass: _, ...warmed }: Warmed): void {
+  #record(index: number, { mayPass: _, ...result }: Warmed): void {
     const { name, kind } = this.#items[index] as JobItem;
+    const isNew = result.outcome === 'present' && this.#broughtIn.has(name);
+    const warmed = isNew ? { ...result, outcome: 'stored' as const } : result;
     this.#items[index] = { name, kind, ...warmed, sequence: this.#next() };
     this.#totals[warmed.outcome] += 1;
     if (warmed.outcome === 'stored') this.#fetched += warmed.bytes ?? 0;
