@@ -3,12 +3,16 @@
 // archives are not held in objects at all, so a sixteenth of that does. The other ways to start have the same flag.
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
+import { addExport } from './cli/export.ts';
 import { addHash } from './cli/hash.ts';
+import { addImport } from './cli/import.ts';
+import { addLock } from './cli/lock.ts';
 import { addLs } from './cli/ls.ts';
 import { addPurge } from './cli/purge.ts';
 import { addRotateLinks } from './cli/rotate-links.ts';
 import { addServe } from './cli/serve.ts';
 import { addVerify } from './cli/verify.ts';
+import { addWarm } from './cli/warm.ts';
 import { hasCode, type LarderError } from './errors.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
@@ -25,8 +29,12 @@ const program = new Command('larder')
   .showHelpAfterError();
 addServe(program, version);
 addVerify(program);
+addWarm(program);
 addLs(program);
 addPurge(program);
+addLock(program);
+addExport(program);
+addImport(program);
 addHash(program);
 addRotateLinks(program);
 
@@ -37,5 +45,5 @@ try {
   const mendable = MENDABLE.find((code) => hasCode(error, code)) ? (error as LarderError) : undefined;
   console.error(mendable ? `larder: ${mendable.message}${mendable.hint ? `\n${mendable.hint}` : ''}` : error);
   // At once: what a start that failed has opened already (a Redis that is tried for ever) would keep the process alive.
-  process.exit(1);
+  process.exit(process.exitCode ?? 1);
 }

@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe } from 'vitest';
 
-export type RequirementName = 'terraform' | 'tofu' | 'redis-server' | 'git' | 'gpg' | 'sshd';
+export type RequirementName = 'terraform' | 'tofu' | 'redis-server' | 'git' | 'gpg' | 'sshd' | 'nginx';
 
 export interface Requirement {
   readonly name: RequirementName;
@@ -43,6 +43,11 @@ export const REQUIREMENTS: Readonly<
     optional: true,
     untested: 'modules that come from git over ssh',
     howToGet: 'apt-get install openssh-server; it may have to be looked for in /usr/sbin',
+  },
+  nginx: {
+    optional: true,
+    untested: 'exports that nginx serves',
+    howToGet: 'apt-get install nginx-light, or brew install nginx; it may have to be looked for in /usr/sbin',
   },
 };
 

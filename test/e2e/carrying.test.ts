@@ -1,0 +1,288 @@
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { startClient } from '../mirror/scene.ts';
+import { afterTest } from '../support/after-test.ts';
+import { type ClientResult, configuration, hostCliConfig, runClient } from '../support/client.ts';
+import { runLarder } from '../support/command.ts';
+import { startLarder } from '../support/larder.ts';
+import { larderSetup } from '../support/larder-setup.ts';
+import { moduleTarGz } from '../support/module-archive.ts';
+import { startNginx } from '../support/nginx.ts';
+import { describeWith } from '../support/requirements.ts';
+import { UpstreamRegistry } from '../support/upstream-registry.ts';
+
+const REGISTRY = 'registry.example.test';
+const WIDGET = {
+  namespace: 'acme',
+  type: 'widget',
+  version: '1.2.3',
+  platforms: ['linux_amd64', 'darwin_arm64'],
+} as const;
+const NET = { namespace: 'Acme', name: 'net', system: 'aws' } as const;
+const TOKEN = 'token-of-the-operators';
+const CONFIG = {
+  access: { tokens: [{ name: 'ops', token: TOKEN, roles: ['admin'] }] },
+  log: { audit: 'data/audit.jsonl' },
+};
+/** Several processes are started one after the other. */
+const PROCESSES = { timeout: 180_000 };
+
+async function directory(): Promise<string> {
+  const made = await mkdtemp(join(tmpdir(), 'larder-carried-'));
+  afterTest(() => rm(made, { recursive: true, force: true }));
+  return made;
+}
+
+/** A registry with a provider and a module, both spelled as people spell them, and a Larder that has them. */
+async function begin(names: readonly string[] = []) {
+  const registry = await UpstreamRegistry.start({ name: REGISTRY, hostNames: names });
+  afterTest(() => registry.stop());
+  const published = await registry.addProvider(WIDGET);
+  const files = {
+    'modules/vpc/main.tf': 'output "it" { value = trimspace(file("${path.module}/../../text")) }\n',
+    text: 'carried\n',
+    'bin/tool.sh': { content: '#!/bin/sh\n', executable: true },
+  };
+  const { url } = registry.addModuleArchive('/net/1.0.0.tar.gz', moduleTarGz(files));
+  registry.addModule({ ...NET, version: '1.0.0', location: `${url}//modules/vpc` });
+  const larder = await startLarder({ registries: [registry], config: CONFIG });
+  const http = startClient(larder);
+  for (const platform of WIDGET.platforms) {
+    const file = `terraform-provider-widget_1.2.3_${platform}.zip`;
+    expect((await http.get(`${larder.url}/providers/${REGISTRY}/acme/widget/${file}`)).status).toBe(200);
+  }
+  const download = `/registry/${REGISTRY}/v1/modules/Acme/net/aws/1.0.0/download`;
+  expect((await http.get(`${larder.url}${download}`)).status).toBe(204);
+  const there = ['--server', larder.url, '--ca', larder.setup.caFile, '--token', TOKEN];
+  return { registry, published, larder, http, there };
+}
+
+/** The result must be a good one; when it is not, what was said is the first thing one wants to know. */
+function good<T extends { readonly code: number | null; readonly stdout: string; readonly stderr: string }>(
+  result: T,
+): T {
+  expect(result.code, result.stdout + result.stderr).toBe(0);
+  return result;
+}
+
+function expectSuccess(result: ClientResult): void {
+  expect(result.code, result.output).toBe(0);
+}
+
+function workspaceUsing(providers: boolean, module: boolean) {
+  const required = `terraform {\n  required_providers {\n    widget = {\n      source = "${REGISTRY}/acme/widget"\n    }\n  }\n}\n`;
+  const call = `module "net" {\n  source  = "${REGISTRY}/Acme/net/aws"\n  version = "1.0.0"\n}\noutput "it" { value = module.net.it }\n`;
+  return configuration({ 'main.tf': (providers ? required : '') + (module ? call : '') });
+}
+
+for (const program of ['terraform', 'tofu'] as const) {
+  describeWith([program, 'nginx'], `an export that nginx serves, and ${program}`, () => {
+    it('gives providers as a network mirror, and modules and providers as a registry', PROCESSES, async () => {
+      const { registry, larder, there } = await begin();
+      const target = await directory();
+      good(await runLarder(['export', target, ...there]));
+      await larder.close();
+      await registry.stop();
+
+      const [httpConf, serverConf] = [join(target, 'nginx-http.conf'), join(target, 'nginx-server.conf')];
+      const nginx = await startNginx({
+        root: target,
+        http: `  include ${httpConf};`,
+        server: `    include ${serverConf};`,
+      });
+      const { ca } = nginx;
+      const mirror = `provider_installation {\n  network_mirror {\n    url = "${nginx.url}/providers/"\n  }\n}\n`;
+      const modules = `host "${REGISTRY}" {\n  services = {\n    "modules.v1" = "${nginx.url}/registry/${REGISTRY}/v1/modules/"\n  }\n}\n`;
+      const both = await workspaceUsing(true, true);
+      const run = (cliConfig: string, ...args: string[]) =>
+        runClient({ program, args, directory: both.directory, cliConfig, ca, env: { PATH: '/nowhere' } });
+      expectSuccess(await run(mirror + modules, 'init', '-no-color'));
+      const applied = await runClient({
+        program,
+        args: ['apply', '-auto-approve', '-no-color'],
+        directory: (await moduleOnly(program, nginx, modules)).directory,
+        cliConfig: modules,
+        ca,
+      });
+      expectSuccess(applied);
+      expect(applied.output).toContain('it = "carried"');
+
+      const asRegistry = await workspaceUsing(true, true);
+      const installed = await runClient({
+        program,
+        args: ['init', '-no-color'],
+        directory: asRegistry.directory,
+        cliConfig: hostCliConfig(nginx.url, REGISTRY),
+        ca,
+        env: { PATH: '/nowhere' },
+      });
+      expectSuccess(installed);
+      expect(installed.output).toMatch(/signed|self-signed|key ID/);
+    });
+
+    it('is a filesystem_mirror, and goes under a path of another server', PROCESSES, async () => {
+      const { larder } = await begin();
+      await larder.close();
+      const parent = await directory();
+      const target = join(parent, 'carried');
+      good(await runLarder(['export', target, '--config', larder.setup.configFile]));
+      const made = await workspaceUsing(true, false);
+      const cliConfig = `provider_installation {\n  filesystem_mirror {\n    path = "${target}/providers"\n  }\n}\n`;
+      const { ca } = larder;
+      expectSuccess(
+        await runClient({ program, args: ['init', '-no-color'], directory: made.directory, cliConfig, ca }),
+      );
+
+      const nginx = await startNginx({
+        root: parent,
+        http: `  include ${join(target, 'nginx-http.conf')};`,
+        server: `    include ${join(target, 'nginx-server.conf')};`,
+      });
+      const below = await workspaceUsing(true, true);
+      const installed = await runClient({
+        program,
+        args: ['init', '-no-color'],
+        directory: below.directory,
+        cliConfig: hostCliConfig(`${nginx.url}/carried`, REGISTRY),
+        ca: nginx.ca,
+        env: { PATH: '/nowhere' },
+      });
+      expectSuccess(installed);
+    });
+  });
+
+  describeWith([program], `what ${program} providers mirror wrote`, () => {
+    it('is imported beside a running server, and served with the hashes of the origin', PROCESSES, async () => {
+      const registry = await UpstreamRegistry.start({ name: REGISTRY });
+      afterTest(() => registry.stop());
+      const published = await registry.addProvider(WIDGET);
+      const setup = await larderSetup({ registries: [registry], config: CONFIG });
+      const made = await workspaceUsing(true, false);
+      const mirror = await directory();
+      expectSuccess(
+        await runClient({
+          program,
+          args: ['providers', 'mirror', '-platform=linux_amd64', '-platform=darwin_arm64', mirror],
+          directory: made.directory,
+          // The client's own registry goes by a name of this process alone: it is told the way.
+          cliConfig: `provider_installation {\n  direct {}\n}\nhost "${REGISTRY}" {\n  services = {\n    "providers.v1" = "https://localhost:${registry.port}/v1/providers/"\n  }\n}\n`,
+          ca: setup.ca,
+        }),
+      );
+      await registry.stop();
+      const larder = await startLarder({ setup });
+      const http = startClient(larder);
+      const versionJson = `${larder.url}/providers/${REGISTRY}/acme/widget/1.2.3.json`;
+
+      const imported = good(await runLarder(['import', mirror, '--json', '--config', setup.configFile]));
+      expect(imported.lines()).toHaveLength(2);
+      expect(imported.lines()).toMatchObject([
+        { kind: 'archive', address: `${REGISTRY}/acme/widget`, platform: 'darwin_arm64', outcome: 'imported' },
+        { kind: 'archive', platform: 'linux_amd64', outcome: 'imported' },
+      ]);
+      const { archives } = (await http.get(versionJson)).json();
+      for (const { platform, zh, h1 } of published.packages.values()) {
+        expect(archives[platform].hashes).toEqual(expect.arrayContaining([zh, h1]));
+      }
+      const again = good(await runLarder(['import', mirror, '--json', '--config', setup.configFile]));
+      expect(again.lines().map(({ outcome }) => outcome)).toEqual(['present', 'present']);
+
+      const after = await workspaceUsing(true, false);
+      const cliConfig = `provider_installation {\n  network_mirror {\n    url = "${larder.url}/providers/"\n  }\n}\n`;
+      expectSuccess(
+        await runClient({ program, args: ['init', '-no-color'], directory: after.directory, cliConfig, ca: larder.ca }),
+      );
+    });
+  });
+}
+
+async function moduleOnly(program: 'terraform' | 'tofu', { ca }: { ca: string }, cliConfig: string) {
+  const made = await workspaceUsing(false, true);
+  expectSuccess(await runClient({ program, args: ['init', '-no-color'], directory: made.directory, cliConfig, ca }));
+  return made;
+}
+
+describe('larder export and larder import', () => {
+  it('carry everything to another Larder, which serves the same bytes and remembers the same', PROCESSES, async () => {
+    const { registry, published, larder, there } = await begin();
+    const target = await directory();
+    const first = good(await runLarder(['export', target, '--json', ...there]));
+    expect(first.lines().map(({ outcome }) => outcome)).toEqual(['copied', 'copied', 'copied']);
+    const again = good(await runLarder(['export', target, '--json', '--config', larder.setup.configFile]));
+    expect(again.lines().map(({ outcome }) => outcome)).toEqual(['unchanged', 'unchanged', 'unchanged']);
+    await larder.close();
+    await registry.stop();
+
+    const inside = await startLarder({ registries: [registry], config: CONFIG });
+    const into = ['--server', inside.url, '--ca', inside.setup.caFile, '--token', TOKEN];
+    const imported = good(await runLarder(['import', target, '--json', ...into]));
+    expect(imported.lines().map(({ kind, outcome }) => `${kind} ${outcome}`)).toEqual([
+      'archive imported',
+      'archive imported',
+      'checksums imported',
+      'module imported',
+    ]);
+    const http = startClient(inside);
+    const { archives } = (await http.get(`${inside.url}/providers/${REGISTRY}/acme/widget/1.2.3.json`)).json();
+    for (const { platform, zh, h1 } of published.packages.values()) {
+      expect(archives[platform].hashes).toEqual(expect.arrayContaining([zh, h1]));
+    }
+    const before = await readFile(join(larder.setup.dataDirectory, `modules/${REGISTRY}/acme/net/aws/1.0.0.tar.gz`));
+    const after = await readFile(join(inside.setup.dataDirectory, `modules/${REGISTRY}/acme/net/aws/1.0.0.tar.gz`));
+    expect(after.equals(before)).toBe(true);
+    const download = await http.get(`${inside.url}/registry/${REGISTRY}/v1/modules/Acme/net/aws/1.0.0/download`);
+    expect(download.status).toBe(204);
+    expect(download.headers['x-terraform-get']).toContain('//modules/vpc?checksum=sha256:');
+    // The registry door verifies: SHA256SUMS, signature and keys came along.
+    const document = await http.get(
+      `${inside.url}/registry/${REGISTRY}/v1/providers/acme/widget/1.2.3/download/linux/amd64`,
+    );
+    expect(document.json().signing_keys.gpg_public_keys).toHaveLength(1);
+    const audit = await readFile(join(inside.setup.dataDirectory, 'audit.jsonl'), 'utf8');
+    expect(audit.match(/"event":"uploaded"/g) ?? audit.match(/uploaded/g)).not.toBeNull();
+
+    const once = good(await runLarder(['import', target, '--json', ...into]));
+    expect(new Set(once.lines().map(({ outcome }) => outcome))).toEqual(new Set(['present']));
+  });
+
+  it('refuse what was tampered with on its way, and take the rest', PROCESSES, async () => {
+    const { larder, there, registry } = await begin();
+    const target = await directory();
+    good(await runLarder(['export', target, ...there]));
+    const home = join(target, 'providers', REGISTRY, 'acme/widget');
+    await flipByte(join(home, 'terraform-provider-widget_1.2.3_linux_amd64.zip'));
+    await flipByte(join(target, 'modules', REGISTRY, 'acme/net/aws/1.0.0.tar.gz'));
+    await larder.close();
+
+    const inside = await larderSetup({ registries: [registry], config: CONFIG });
+    const partly = await runLarder(['import', target, '--json', '--config', inside.configFile]);
+    expect(partly.code, partly.stderr).toBe(1);
+    expect(partly.lines()).toMatchObject([
+      { platform: 'darwin_arm64', outcome: 'imported' },
+      {
+        platform: 'linux_amd64',
+        outcome: 'refused',
+        why: 'digest',
+        reason: expect.stringContaining('SHA256SUMS says'),
+      },
+      { kind: 'checksums', outcome: 'imported' },
+      { kind: 'module', outcome: 'refused', why: 'digest' },
+    ]);
+
+    const forged = await larderSetup({ registries: [registry], config: CONFIG });
+    const sums = join(home, 'terraform-provider-widget_1.2.3_SHA256SUMS');
+    await writeFile(sums, `${await readFile(sums, 'utf8')}${'0'.repeat(64)}  another.zip\n`);
+    const refused = await runLarder(['import', target, '--json', '--config', forged.configFile]);
+    expect(refused.lines().filter(({ why }) => why === 'signature')).toHaveLength(3);
+    await expect(stat(join(forged.dataDirectory, 'providers', REGISTRY))).rejects.toThrow('ENOENT');
+  });
+});
+
+async function flipByte(file: string): Promise<void> {
+  const bytes = await readFile(file);
+  const at = Math.floor(bytes.length / 2);
+  bytes[at] = (bytes[at] ?? 0) ^ 1;
+  await writeFile(file, bytes);
+}
