@@ -92,7 +92,7 @@ export class RunningServer {
       ...(size !== undefined && { 'content-length': String(size) }),
     });
     const document = jsonIn(text);
-    const isTold = status === 200 || status === 201 || ABOUT_ONE_THING.has(status);
+    const isTold = status === 200 || status === 201 || status === 202 || ABOUT_ONE_THING.has(status);
     if (document && isTold) return { status, document };
     throw this.#refused(status, document);
   }
@@ -112,6 +112,31 @@ export class RunningServer {
     }
   }
 
+  /**
+   * Server-sent events as they come, from after the one with the number `last` on; `undefined` when the server cannot be
+   * reached, or is in trouble: then it may be asked again.
+   */
+  async events(path: string, last: string | undefined): Promise<Readable | undefined> {
+    try {
+      const { statusCode, body } = await request(this.#url(path), {
+        dispatcher: this.#agent,
+        method: 'GET',
+        headers: {
+          accept: 'text/event-stream',
+          ...(last === undefined ? {} : { 'last-event-id': last }),
+          ...(this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }),
+        },
+      });
+      if (statusCode === 200) return body;
+      const text = await body.text();
+      if (statusCode >= 500) return undefined;
+      throw this.#refused(statusCode, jsonIn(text));
+    } catch (error) {
+      if (error instanceof CommandFailed) throw error;
+      return undefined;
+    }
+  }
+
   async close(): Promise<void> {
     await this.#agent.destroy();
   }
@@ -128,7 +153,8 @@ export class RunningServer {
     const headers = body === undefined ? {} : { 'content-type': type };
     const { status, text } = await this.#exchange(method, url, body, headers);
     const document = jsonIn(text);
-    if (status === 200 && document) return document;
+    // 202: it goes on for longer than an answer takes.
+    if ((status === 200 || status === 202) && document) return document;
     throw this.#refused(status, document);
   }
 
