@@ -495,9 +495,10 @@ describe('any text at all', () => {
         const location = parsed(given);
         if (!location) return;
         const again = parsed(written(location));
-        expect(again && told(again)).toBe(
-          location.kind === 'archive' ? told({ ...location, checksum: undefined }) : told(location),
-        );
+        const expected = told(location.kind === 'archive' ? { ...location, checksum: undefined } : location);
+        // A slash at the end of a path cannot be told from one before `//`.
+        const withoutSlash = (one: string) => one.replace('/ [', ' [');
+        expect(again && withoutSlash(told(again))).toBe(withoutSlash(expected));
       }),
       { numRuns: 5_000 },
     );
