@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { loadClientTokens } from './access.ts';
+import type { ProviderAddress } from './address/provider.ts';
 import { AuditLog } from './audit.ts';
 import { ArchiveCache } from './cache/archive-cache.ts';
 import { MetadataCache } from './cache/metadata-cache.ts';
@@ -18,8 +19,11 @@ import { certificateNames, loadTls, type TlsMaterial, type TlsSettings } from '.
 import type { Logger } from './logger.ts';
 import { failureReason, Metrics } from './metrics.ts';
 import { ArchiveSources } from './mirror/archive-sources.ts';
+import { Cooldown } from './mirror/cooldown.ts';
 import { DriftReports } from './mirror/drift.ts';
+import { FirstSeen } from './mirror/first-seen.ts';
 import { Gaps } from './mirror/gaps.ts';
+import { healerThrough } from './mirror/healer.ts';
 import { Inventory } from './mirror/inventory.ts';
 import { LockCompletion } from './mirror/lock-completion.ts';
 import { metadataKinds, privateMetadataKinds } from './mirror/metadata-kinds.ts';
@@ -31,6 +35,8 @@ import { ProviderMetadata } from './mirror/provider-metadata.ts';
 import { ProviderMirror } from './mirror/provider-mirror.ts';
 import { ProviderReleases } from './mirror/provider-releases.ts';
 import { Purge } from './mirror/purge.ts';
+import { Scrub } from './mirror/scrub.ts';
+import { SeasonedProviders } from './mirror/seasoned-metadata.ts';
 import { UpstreamMetadata } from './mirror/upstream-metadata.ts';
 import { WishReader } from './mirror/wish-reader.ts';
 import { assembleModules } from './modules.ts';
@@ -119,7 +125,7 @@ async function assemble(
   // What rests.
   const hasher = new PackageHasher();
   opened.add('hasher', () => hasher.close());
-  const { keeping, quota, pins } = await assembleHouseKeeping(config, { isSealed, opened, logger });
+  const { keeping, quota, pins, quarantine } = await assembleHouseKeeping(config, { isSealed, opened, logger });
   const store = await DirectoryArchiveStore.open({ directory: config.data, hasher, keeping, logger });
   opened.add('archives', () => store.close());
   const metadataStore = config.redis.url
@@ -167,14 +173,53 @@ async function assemble(
     knownPackageHash: (sha256) => hashes.known(sha256),
     logger,
   });
-  const sources = new ArchiveSources({ metadata, registry });
-  const mirror = new ProviderMirror({ policy, metadata, sources, archives, store, hashes, drift, isSealed, logger });
-  const releases = new ProviderReleases({ policy, metadata, store, isSealed, logger });
-  const modules = await assembleModules(config, { http, upstreams, policy, drift, keeping, isSealed, opened, logger });
+  const firstSeen = new FirstSeen({ store: metadataStore, logger });
+  const cooldown = new Cooldown<ProviderAddress>({
+    rules: config.cooldown,
+    firstSeen,
+    publishedAt: (...of) => metadata.publishedAt(...of),
+    isSealed,
+    logger,
+  });
+  const seasoned = new SeasonedProviders({ metadata, cooldown });
+  const sources = new ArchiveSources({ metadata: seasoned, registry });
+  const mirror = new ProviderMirror({
+    policy,
+    metadata: seasoned,
+    sources,
+    archives,
+    store,
+    hashes,
+    drift,
+    isSealed,
+    logger,
+  });
+  const releases = new ProviderReleases({ policy, metadata: seasoned, store, isSealed, logger });
+  const modules = await assembleModules(config, {
+    http,
+    upstreams,
+    policy,
+    firstSeen,
+    drift,
+    keeping,
+    isSealed,
+    opened,
+    logger,
+  });
   quota.begin({ archives: store, packages: modules.store });
   const converter = new HclConverter();
   opened.add('parser of configuration', () => converter.close());
   const wishReader = new WishReader({ converter, defaultPlatforms: config.warm.platforms });
+  const scrub = new Scrub({
+    archives: store,
+    packages: modules.store,
+    quarantine,
+    healer: healerThrough(mirror, modules.mirror),
+    holds: keeping.holds,
+    totalBytes: () => quota.used,
+    logger,
+  });
+  opened.add('scan', () => scrub.close());
   metrics.observe({
     downloads: () => archives.downloads,
     packages: () => modules.packages.makings,
@@ -248,15 +293,18 @@ async function assemble(
         modules: modules.store,
       },
       gaps: new Gaps({ reader: wishReader, policy, archives: store, modules: modules.store }),
-      inventory: new Inventory({ store, modules: modules.store, drift }),
+      inventory: new Inventory({ store, modules: modules.store, pins, drift }),
       jobs: warming.jobs,
-      purge: new Purge({ store, metadata, drift, logger }),
+      purge: new Purge({ store, metadata, drift, pins, logger }),
       modulePurge: new ModulePurge({
         store: modules.store,
         metadata: { forget: (release) => forgetModuleRelease(cache, release) },
         drift,
+        pins,
         logger,
       }),
+      pins,
+      verify: { scrub, quarantine },
       lock: {
         completion: new LockCompletion({
           releases,

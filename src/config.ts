@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { z } from 'zod';
 import { Hostname } from './address/hostname.ts';
 import type { ProviderPattern } from './address/provider-pattern.ts';
+import type { AllowedVersion } from './config/cooldown.ts';
 import { type KeyPath, type Layer, Origins, overlay } from './config/layers.ts';
 import { type GitHostConfig, gitHostFiles, gitHostsOf } from './config/modules.ts';
 import { Problems } from './config/problems.ts';
@@ -11,7 +12,6 @@ import { explain, schema } from './config/schema.ts';
 import { readTokenVariables } from './config/token-variables.ts';
 import type { WarmSchedule } from './config/warm.ts';
 import { readYamlLayer } from './config/yaml-layer.ts';
-import { InvalidConfiguration } from './errors.ts';
 
 type Values = z.output<typeof schema>;
 
@@ -68,6 +68,14 @@ export interface Config {
     readonly disk: number | undefined;
     readonly downloads: number;
     readonly metadataDeadline: number;
+  };
+  readonly cooldown: {
+    /** `undefined`: no age is asked for. */
+    readonly default: number | undefined;
+    /** The first that matches counts. */
+    readonly patterns: readonly { readonly address: ProviderPattern; readonly age: number | undefined }[];
+    /** Versions that are there at any age. */
+    readonly allow: readonly AllowedVersion[];
   };
   readonly warm: Readonly<Omit<Values['warm'], 'schedules'>> & { readonly schedules: readonly WarmSchedule[] };
   readonly modules: Readonly<Omit<Values['modules'], 'git'>> & {
@@ -278,6 +286,11 @@ function assemble(
     },
     log: { ...values.log, audit: values.log.audit === null ? undefined : absolute(values.log.audit, 'log', 'audit') },
     limits: { ...values.limits, disk: values.limits.disk ?? undefined },
+    cooldown: {
+      default: values.cooldown.default ?? undefined,
+      patterns: values.cooldown.patterns.map(({ address, age }) => ({ address, age: age ?? undefined })),
+      allow: values.cooldown.allow,
+    },
     warm: {
       ...values.warm,
       schedules: values.warm.schedules.map(({ file, cron, platforms }, index) => ({

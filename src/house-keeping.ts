@@ -1,3 +1,4 @@
+import path from 'node:path';
 import type { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import type { Logger } from './logger.ts';
@@ -6,14 +7,18 @@ import { Pins } from './mirror/pins.ts';
 import { Quota } from './mirror/quota.ts';
 import { Holds } from './store/holds.ts';
 import type { Keeping } from './store/keeping.ts';
+import { paths } from './store/keys.ts';
 import { LastUses } from './store/last-uses.ts';
+import { PartialFiles } from './store/partial-files.ts';
 import { PinFile } from './store/pin-file.ts';
+import { Quarantine } from './store/quarantine.ts';
 
 /** What keeps the data directory in order. */
 export interface HouseKeeping {
   readonly keeping: Keeping;
   readonly quota: Quota;
   readonly pins: Pins;
+  readonly quarantine: Quarantine;
 }
 
 /** The quota begins once it is given the stores. @throws StorageFailed */
@@ -24,9 +29,10 @@ export async function assembleHouseKeeping(
   const uses = new LastUses({ directory, logger });
   opened.add('last uses', () => uses.close());
   const holds = new Holds();
-  const pins = new Pins({ file: await PinFile.open({ directory, logger }) });
+  const partials = await PartialFiles.open(path.join(directory, paths.partial), logger);
+  const pins = new Pins({ file: new PinFile({ directory, partials }) });
   const use = new DiskUse({ directory, uses });
   const quota = new Quota({ limit: limits.disk, use, holds, uses, pins, isSealed, logger });
   opened.add('quota', () => quota.close());
-  return { keeping: { room: quota, uses, holds }, quota, pins };
+  return { keeping: { room: quota, uses, holds }, quota, pins, quarantine: new Quarantine({ directory, partials }) };
 }

@@ -19,7 +19,7 @@ export interface ReadableArchive {
   readonly sha256: Sha256;
   readonly storedAt: Date | undefined;
   /** Bytes that have come in so far. Only while arriving. */
-  readonly written?: number;
+  readonly written?: number | undefined;
   /**
    * Resolves once it is in the store, rejects with what keeps it out of there. Nobody has to read for that. Only while
    * arriving.

@@ -15,6 +15,10 @@ export function unlessGone(stored: ReadableArchive, again: () => Promise<Readabl
     size,
     sha256,
     storedAt,
+    get written() {
+      return stored.written;
+    },
+    ...(stored.settled && { settled: () => stored.settled?.() ?? Promise.resolve() }),
     stream: async (range) => {
       let readable = stored;
       for (let attempt = 1; ; attempt += 1) {

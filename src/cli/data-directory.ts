@@ -1,24 +1,27 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
-import type { ProviderArchive } from '../address/archive.ts';
-import type { ModuleRelease } from '../address/module.ts';
 import { AuditLog } from '../audit.ts';
 import { MetadataCache } from '../cache/metadata-cache.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { NotFound } from '../errors.ts';
 import type { LockDeps } from '../http/admin-lock.ts';
-import { createLogger, type Logger } from '../logger.ts';
+import { createLogger, type Logger, silentLogger } from '../logger.ts';
 import { DriftReports } from '../mirror/drift.ts';
 import { Inventory } from '../mirror/inventory.ts';
 import { LockCompletion } from '../mirror/lock-completion.ts';
 import { forgetModuleRelease, ModulePurge } from '../mirror/module-purge.ts';
+import { Pins } from '../mirror/pins.ts';
 import { forgetRelease } from '../mirror/provider-metadata.ts';
 import { Purge } from '../mirror/purge.ts';
+import { type Examined, examineAll } from '../mirror/scrub.ts';
 import { DirectoryArchiveStore } from '../store/directory-archive-store.ts';
 import { DirectoryModuleStore } from '../store/directory-module-store.ts';
 import { openEmbeddedMetadata } from '../store/embedded-keyv.ts';
 import { paths } from '../store/keys.ts';
 import { PackageHasher } from '../store/package-hash.ts';
+import { PartialFiles } from '../store/partial-files.ts';
+import { PinFile } from '../store/pin-file.ts';
+import { Quarantine } from '../store/quarantine.ts';
 import { openRedisMetadata } from '../store/redis-keyv.ts';
 import { CommandFailed } from './command-failed.ts';
 
@@ -28,6 +31,8 @@ import { CommandFailed } from './command-failed.ts';
  */
 export class DataDirectory {
   readonly inventory: Inventory;
+  readonly pins: Pins;
+  readonly quarantine: Quarantine;
   readonly #config: Config;
   readonly #logger: Logger;
   readonly #hasher: PackageHasher;
@@ -41,14 +46,18 @@ export class DataDirectory {
     hasher: PackageHasher;
     store: DirectoryArchiveStore;
     modules: DirectoryModuleStore;
+    partials: PartialFiles;
   }) {
+    const of = { directory: deps.config.data, partials: deps.partials };
+    this.pins = new Pins({ file: new PinFile(of) });
+    this.quarantine = new Quarantine(of);
     this.#config = deps.config;
     this.#logger = deps.logger;
     this.#hasher = deps.hasher;
     this.#store = deps.store;
     this.#modules = deps.modules;
     this.#drift = new DriftReports(deps);
-    this.inventory = new Inventory({ ...deps, drift: this.#drift });
+    this.inventory = new Inventory({ ...deps, pins: this.pins, drift: this.#drift });
   }
 
   /**
@@ -71,7 +80,8 @@ export class DataDirectory {
     const hasher = new PackageHasher();
     const store = await DirectoryArchiveStore.open({ directory: config.data, hasher, logger });
     const modules = await DirectoryModuleStore.open({ directory: config.data, logger });
-    return new DataDirectory({ config, logger, hasher, store, modules });
+    const partials = await PartialFiles.open(path.join(config.data, paths.partial), logger);
+    return new DataDirectory({ config, logger, hasher, store, modules, partials });
   }
 
   /** What is stored itself, for carrying it out and in. */
@@ -109,12 +119,14 @@ export class DataDirectory {
       purge: new Purge({
         store: this.#store,
         drift: this.#drift,
+        pins: this.pins,
         logger,
         metadata: { forget: (...of) => forgetRelease(cache, ...of) },
       }),
       modulePurge: new ModulePurge({
         store: this.#modules,
         drift: this.#drift,
+        pins: this.pins,
         logger,
         metadata: { forget: (release) => forgetModuleRelease(cache, release) },
       }),
@@ -125,22 +137,14 @@ export class DataDirectory {
     };
   }
 
-  /** Reads every archive and every module package; what is damaged is discarded. @throws StorageFailed */
-  async *verify(): AsyncGenerator<{ readonly subject: ProviderArchive | ModuleRelease; readonly isIntact: boolean }> {
-    for await (const provider of this.#store.providers()) {
-      for (const stored of await this.#store.list(provider)) {
-        const isIntact = await this.#store.verify(stored);
-        if (!isIntact) await this.#store.discard(stored.archive);
-        yield { subject: stored.archive, isIntact };
-      }
-    }
-    for await (const module of this.#modules.modules()) {
-      for (const stored of await this.#modules.list(module)) {
-        const isIntact = await this.#modules.verify(stored);
-        if (!isIntact) await this.#modules.discard(stored.release);
-        yield { subject: stored.release, isIntact };
-      }
-    }
+  /** Reads every archive and every module package; what is damaged is put into quarantine. @throws StorageFailed */
+  verify(): AsyncGenerator<Examined> {
+    return examineAll({
+      archives: this.#store,
+      packages: this.#modules,
+      quarantine: this.quarantine,
+      logger: silentLogger,
+    });
   }
 
   /** Completes lock files with nothing but what is stored. */

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { Version } from '../address/version.ts';
-import { parseAddress } from '../http/admin.ts';
+import { parseAddress, unusedSince } from '../http/admin.ts';
 import {
   type ArchiveDocument,
   archiveDocument,
@@ -8,6 +8,8 @@ import {
   type ModuleDocument,
   moduleDocument,
 } from '../http/admin-documents.ts';
+import type { QuarantineDocument } from '../http/admin-verify.ts';
+import type { Quarantined } from '../store/quarantine.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
 import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
@@ -16,6 +18,8 @@ import { counted, shownSize, table } from './tables.ts';
 interface LsOptions extends ServerOptions {
   readonly config?: string;
   readonly version?: string | undefined;
+  readonly unused?: string;
+  readonly quarantined?: boolean;
   readonly json?: boolean;
 }
 
@@ -33,12 +37,19 @@ export function addLs(program: Command): void {
     .argument('[address]', 'HOST/NAMESPACE/TYPE, or HOST/NAMESPACE/NAME/SYSTEM for modules, with * for a whole part')
     .argument('[version]', 'this version only')
     .option('--version <version>', 'this version only, also without an address')
+    .option('--unused <time>', 'only what nobody used for so long (90d, 12h)')
+    .option('--quarantined', 'what was damaged and put aside, instead of what is stored')
     .option('-c, --config <file>', 'without --server: whose data directory to look into (also LARDER_CONFIG)')
     .option('--json', 'one JSON object a line');
   addServerOptions(command).action(async (address?: string, given?: string, options: LsOptions = {}) => {
     // Said before anybody is asked.
     if (address !== undefined) parseAddress(address);
+    if (options.unused !== undefined) unusedSince(options.unused);
     const version = oneVersion(given, options.version);
+    if (options.quarantined) {
+      await listQuarantined(address, { ...options, version });
+      return;
+    }
     const listed = await (options.server === undefined ? listHere : listThere)(address, { ...options, version });
     if (options.json) printLines(listed);
     else print(listed);
@@ -60,7 +71,11 @@ function oneVersion(argument: string | undefined, option: string | undefined): s
 async function listThere(address: string | undefined, options: LsOptions): Promise<Listed> {
   const server = await RunningServer.at(options.server ?? '', options);
   try {
-    const listed = (await server.get('admin/inventory', { address, version: options.version })) as Listed;
+    const listed = (await server.get('admin/inventory', {
+      address,
+      version: options.version,
+      unused: options.unused,
+    })) as Listed;
     // One that is older than modules does not speak of them.
     return { ...listed, modules: listed.modules ?? [] };
   } finally {
@@ -68,7 +83,7 @@ async function listThere(address: string | undefined, options: LsOptions): Promi
   }
 }
 
-async function listHere(address: string | undefined, { config, version }: LsOptions): Promise<Listed> {
+async function listHere(address: string | undefined, { config, version, unused }: LsOptions): Promise<Listed> {
   const here = await DataDirectory.open(config);
   const archives: ArchiveDocument[] = [];
   const modules: ModuleDocument[] = [];
@@ -76,6 +91,7 @@ async function listHere(address: string | undefined, { config, version }: LsOpti
     const selection = {
       ...(address !== undefined && { address: parseAddress(address) }),
       ...(version && { version: Version.parse(version) }),
+      ...(unused && { unusedSince: unusedSince(unused) }),
     };
     for await (const entry of here.inventory.archives(selection)) archives.push(archiveDocument(entry));
     for await (const entry of here.inventory.packages(selection)) modules.push(moduleDocument(entry));
@@ -109,28 +125,88 @@ function print({ archives, modules, drift }: Listed): void {
 }
 
 function printArchives(archives: readonly ArchiveDocument[]): void {
-  const rows = archives.map(({ address, version, platform, size, storedAt, h1, published }) => [
+  const rows = archives.map(({ address, version, platform, size, storedAt, lastUse, h1, published, pinned }) => [
     address,
     version,
     platform,
     shownSize(size),
     shownTime(storedAt),
-    `zh:${h1 ? ' h1:' : ''}${published ? '  differs upstream' : ''}`,
+    shownUse(lastUse),
+    `zh:${h1 ? ' h1:' : ''}${pinned ? '  pinned' : ''}${published ? '  differs upstream' : ''}`,
   ]);
-  console.log(table(['ADDRESS', 'VERSION', 'PLATFORM', 'SIZE', 'STORED (UTC)', 'HASHES'], rows, new Set([3])));
+  console.log(
+    table(['ADDRESS', 'VERSION', 'PLATFORM', 'SIZE', 'STORED (UTC)', 'LAST USE', 'HASHES'], rows, new Set([3])),
+  );
   console.log(`\n${counted(archives.length, 'archive')}, ${shownSize(totalSize(archives))}`);
 }
 
 function printModules(modules: readonly ModuleDocument[]): void {
-  const rows = modules.map(({ address, version, size, storedAt, source, published }) => [
+  const rows = modules.map(({ address, version, size, storedAt, lastUse, source, published, pinned }) => [
     address,
     version,
     shownSize(size),
     shownTime(storedAt),
-    `${source}${published ? '  differs upstream' : ''}`,
+    shownUse(lastUse),
+    `${source}${pinned ? '  pinned' : ''}${published ? '  differs upstream' : ''}`,
   ]);
-  console.log(table(['MODULE', 'VERSION', 'SIZE', 'STORED (UTC)', 'MADE OF'], rows, new Set([2])));
+  console.log(table(['MODULE', 'VERSION', 'SIZE', 'STORED (UTC)', 'LAST USE', 'MADE OF'], rows, new Set([2])));
   console.log(`\n${counted(modules.length, 'module package')}, ${shownSize(totalSize(modules))}`);
+}
+
+async function listQuarantined(address: string | undefined, options: LsOptions): Promise<void> {
+  const pattern = address === undefined ? undefined : parseAddress(address).toString();
+  const all = await (options.server === undefined ? quarantineHere(options) : quarantineThere(options.server, options));
+  const found = all.filter(
+    (one) =>
+      (pattern === undefined || pattern === one.address || isLike(pattern, one.address)) &&
+      (options.version === undefined || options.version === one.version),
+  );
+  if (options.json) for (const one of found) console.log(JSON.stringify({ kind: 'quarantined', ...one }));
+  else if (found.length > 0) {
+    const rows = found.map(({ address: of, version, platform, size, at, id }) => [
+      of,
+      version,
+      platform ?? '',
+      shownSize(size),
+      shownTime(at),
+      id,
+    ]);
+    console.log(table(['ADDRESS', 'VERSION', 'PLATFORM', 'SIZE', 'SINCE (UTC)', 'IN quarantine/'], rows, new Set([3])));
+    console.log(`\n${counted(found.length, 'file')}, ${shownSize(totalSize(found))}`);
+  }
+  if (found.length > 0) return;
+  console.error('larder: nothing is in quarantine that matches');
+  process.exitCode = 1;
+}
+
+/** Part by part, `*` for whatever it is. */
+function isLike(pattern: string, address: string): boolean {
+  const parts = address.split('/');
+  const wanted = pattern.split('/');
+  return wanted.length === parts.length && wanted.every((part, index) => part === '*' || part === parts[index]);
+}
+
+async function quarantineHere({ config }: LsOptions): Promise<readonly Quarantined[]> {
+  const here = await DataDirectory.open(config);
+  try {
+    return await here.quarantine.list();
+  } finally {
+    await here.close();
+  }
+}
+
+async function quarantineThere(url: string, options: LsOptions): Promise<readonly Quarantined[]> {
+  const server = await RunningServer.at(url, options);
+  try {
+    return ((await server.get('admin/quarantine')) as QuarantineDocument).quarantined;
+  } finally {
+    await server.close();
+  }
+}
+
+/** Of a server that does not tell yet, nothing. */
+function shownUse(time: string | undefined): string {
+  return time === undefined ? '' : time.slice(0, 10);
 }
 
 function shownTime(time: string): string {

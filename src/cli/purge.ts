@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { ModulePattern } from '../address/module-pattern.ts';
 import { Platform } from '../address/platform.ts';
 import { Version } from '../address/version.ts';
-import { parseAddress, removals } from '../http/admin.ts';
+import { parseAddress, removals, unusedSince } from '../http/admin.ts';
 import type { DriftDocument, ModulePurgeDocument, PurgeDocument } from '../http/admin-documents.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
@@ -13,6 +13,8 @@ import { counted, shownSize } from './tables.ts';
 interface PurgeOptions extends ServerOptions {
   readonly config?: string;
   readonly platform?: string;
+  readonly unused?: string;
+  readonly pinned?: boolean;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
   readonly json?: boolean;
@@ -22,6 +24,8 @@ interface Asked {
   readonly address: string;
   readonly version: string | undefined;
   readonly platform: string | undefined;
+  readonly unused: string | undefined;
+  readonly pinned: boolean;
 }
 
 type Purged = PurgeDocument | ModulePurgeDocument;
@@ -42,6 +46,8 @@ export function addPurge(program: Command): void {
     .argument('<address>', 'HOST/NAMESPACE/TYPE, or HOST/NAMESPACE/NAME/SYSTEM for modules, with * for a whole part')
     .argument('[version]', 'this version only')
     .option('--platform <os_arch>', "this platform's archives only; checksums then stay")
+    .option('--unused <time>', 'only what nobody used for so long (90d, 12h); checksums and records then stay')
+    .option('--pinned', 'also what is pinned')
     .option('--dry-run', 'only show what would be removed')
     .option('-y, --yes', 'do not ask')
     .option('-c, --config <file>', 'without --server: whose data directory to work on (also LARDER_CONFIG)')
@@ -50,6 +56,7 @@ export function addPurge(program: Command): void {
     const isModule = parseAddress(address) instanceof ModulePattern;
     if (version !== undefined) Version.parse(version);
     if (options.platform !== undefined) Platform.parse(options.platform);
+    if (options.unused !== undefined) unusedSince(options.unused);
     if (options.platform !== undefined && isModule) {
       throw new CommandFailed(`${address} is the address of a module, and modules have no platforms`, {
         hint: 'leave --platform out',
@@ -57,7 +64,8 @@ export function addPurge(program: Command): void {
     }
     const place = options.server === undefined ? await dataDirectory(options) : await server(options.server, options);
     try {
-      await purge(place, { address, version, platform: options.platform }, options);
+      const { platform, unused, pinned = false } = options;
+      await purge(place, { address, version, platform, unused, pinned }, options);
     } finally {
       await place.close();
     }
@@ -71,7 +79,8 @@ async function purge(place: Place, asked: Asked, options: PurgeOptions): Promise
   // With --json and --yes the lines are those of what was done.
   if (!json || dryRun || !yes) print(planned, 'would be removed', json);
   if (!planned.some(removesSomething)) {
-    console.error('larder: nothing that is stored matches');
+    const isPinned = planned.some(({ pinned }) => pinned);
+    console.error(`larder: ${isPinned ? 'everything that matches is pinned' : 'nothing that is stored matches'}`);
     process.exitCode = 1;
     return;
   }
@@ -105,16 +114,18 @@ async function dataDirectory({ config }: PurgeOptions): Promise<Place> {
     afterwards:
       'A server that is running on this directory may go by what it remembers for as long as that is fresh ' +
       '(freshness.packages); with --server it forgets at once.',
-    purge: async ({ address, version, platform }, dryRun) => {
+    purge: async ({ address, version, platform, unused, pinned }, dryRun) => {
       const selection = {
         address: parseAddress(address),
         ...(version && { version: Version.parse(version) }),
         ...(platform && { platform: Platform.parse(platform) }),
+        ...(unused && { unusedSince: unusedSince(unused) }),
+        pinned,
       };
       const purged: Purged[] = [];
       for await (const one of removals(purges, selection, dryRun)) {
         purged.push(one);
-        if (!dryRun) audit?.record('purged', { client: 'command line', ...one });
+        if (!dryRun && !one.pinned) audit?.record('purged', { client: 'command line', ...one });
       }
       return purged;
     },
@@ -131,6 +142,7 @@ function isOfModule(one: Purged): one is ModulePurgeDocument {
 }
 
 function removesSomething(one: Purged): boolean {
+  if (one.pinned) return false;
   if (one.settled.length > 0) return true;
   return isOfModule(one) ? one.package !== undefined || one.record : one.archives.length > 0 || one.checksums;
 }
@@ -145,6 +157,10 @@ function print(purged: readonly Purged[], state: string, json: boolean): void {
 
 function printOne(one: Purged): void {
   const { address, version, settled } = one;
+  if (one.pinned) {
+    console.log(`${address} ${version}: pinned, stays (--pinned removes it, too)`);
+    return;
+  }
   const parts = isOfModule(one)
     ? [
         ...(one.package ? [`package (${shownSize(one.package.size)})`] : []),

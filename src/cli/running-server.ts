@@ -81,7 +81,7 @@ export class RunningServer {
    * @param options.size of the body, where that is a stream whose length is known
    */
   async ask(
-    method: 'GET' | 'PUT',
+    method: 'GET' | 'POST' | 'PUT' | 'DELETE',
     path: string,
     options: { query?: Query; body?: Readable | string; size?: number } = {},
   ): Promise<{ readonly status: number; readonly document: unknown }> {

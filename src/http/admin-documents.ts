@@ -15,6 +15,10 @@ export interface ArchiveDocument {
   readonly h1?: string;
   /** RFC 3339. */
   readonly storedAt: string;
+  /** RFC 3339; when it was stored, if it was never used. Absent where the server is older than that. */
+  readonly lastUse?: string;
+  /** It is not evicted, and purged only when that is said. */
+  readonly pinned?: true;
   /** SHA-256 of what upstream publishes instead. */
   readonly published?: string;
 }
@@ -32,6 +36,10 @@ export interface ModuleDocument {
   readonly source: string;
   /** RFC 3339. */
   readonly storedAt: string;
+  /** RFC 3339; when it was stored, if it was never used. Absent where the server is older than that. */
+  readonly lastUse?: string;
+  /** It is not evicted, and purged only when that is said. */
+  readonly pinned?: true;
   /** SHA-256 of what is made of it now that upstream has moved this version. */
   readonly published?: string;
 }
@@ -58,6 +66,8 @@ export interface PurgeDocument {
   readonly checksums: boolean;
   readonly settled: readonly DriftDocument[];
   readonly unsettled: readonly DriftDocument[];
+  /** Nothing of this is removed, because it is pinned. */
+  readonly pinned?: true;
 }
 
 /** What was removed of one version of a module, or would be. */
@@ -69,9 +79,11 @@ export interface ModulePurgeDocument {
   /** What was remembered of the package as it was first made. */
   readonly record: boolean;
   readonly settled: readonly DriftDocument[];
+  /** Nothing of this is removed, because it is pinned. */
+  readonly pinned?: true;
 }
 
-export function archiveDocument({ stored, drift }: InventoryEntry): ArchiveDocument {
+export function archiveDocument({ stored, drift, lastUse, isPinned }: InventoryEntry): ArchiveDocument {
   const { archive, size, sha256, h1, storedAt } = stored;
   return {
     address: archive.provider.toString(),
@@ -81,11 +93,13 @@ export function archiveDocument({ stored, drift }: InventoryEntry): ArchiveDocum
     sha256,
     ...(h1 && { h1 }),
     storedAt: storedAt.toISOString(),
+    lastUse: lastUse.toISOString(),
+    ...(isPinned && { pinned: true }),
     ...(drift && { published: drift.published }),
   };
 }
 
-export function moduleDocument({ stored, drift }: ModuleInventoryEntry): ModuleDocument {
+export function moduleDocument({ stored, drift, lastUse, isPinned }: ModuleInventoryEntry): ModuleDocument {
   const { release, size, sha256, subdir, source, storedAt } = stored;
   return {
     address: release.module.toString(),
@@ -95,6 +109,8 @@ export function moduleDocument({ stored, drift }: ModuleInventoryEntry): ModuleD
     ...(subdir !== '' && { subdir }),
     source,
     storedAt: storedAt.toISOString(),
+    lastUse: lastUse.toISOString(),
+    ...(isPinned && { pinned: true }),
     ...(drift && { published: drift.published }),
   };
 }
@@ -122,6 +138,7 @@ export function purgeDocument({
   checksums,
   settled,
   unsettled,
+  isPinned,
 }: PurgedVersion): PurgeDocument {
   return {
     address: provider.toString(),
@@ -130,15 +147,23 @@ export function purgeDocument({
     checksums,
     settled: settled.map(driftDocument),
     unsettled: unsettled.map(driftDocument),
+    ...(isPinned && { pinned: true }),
   };
 }
 
-export function modulePurgeDocument({ release, package: stored, record, settled }: PurgedModule): ModulePurgeDocument {
+export function modulePurgeDocument({
+  release,
+  package: stored,
+  record,
+  settled,
+  isPinned,
+}: PurgedModule): ModulePurgeDocument {
   return {
     address: release.module.toString(),
     version: release.version.toString(),
     ...(stored && { package: { size: stored.size, sha256: stored.sha256 } }),
     record,
     settled: settled.map(driftDocument),
+    ...(isPinned && { pinned: true }),
   };
 }

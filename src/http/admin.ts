@@ -5,10 +5,12 @@ import { ModulePattern } from '../address/module-pattern.ts';
 import { Platform } from '../address/platform.ts';
 import { ProviderPattern } from '../address/provider-pattern.ts';
 import { Version } from '../address/version.ts';
+import { parseDuration } from '../config/units.ts';
 import { Forbidden, InvalidAddress } from '../errors.ts';
 import type { Gaps } from '../mirror/gaps.ts';
 import type { Inventory, Selection } from '../mirror/inventory.ts';
 import type { ModulePurge } from '../mirror/module-purge.ts';
+import type { Pins } from '../mirror/pins.ts';
 import type { Purge, PurgeSelection } from '../mirror/purge.ts';
 import type { WarmJobs } from '../mirror/warm-jobs.ts';
 import {
@@ -21,8 +23,11 @@ import {
   purgeDocument,
 } from './admin-documents.ts';
 import { gapRoutes } from './admin-gaps.ts';
+import { jobRoutes } from './admin-jobs.ts';
 import { type LockDeps, lockRoutes } from './admin-lock.ts';
+import { pinRoutes } from './admin-pins.ts';
 import { type CarryDeps, uploadRoutes } from './admin-upload.ts';
+import { type VerifyDeps, verifyRoutes } from './admin-verify.ts';
 import type { AuditTrail } from './audit-entry.ts';
 import type { Authenticator, Client } from './authenticate.ts';
 import { readJson } from './json-request.ts';
@@ -48,6 +53,10 @@ export interface AdminDeps {
   readonly gaps?: Gaps | undefined;
   /** Without it nothing can be brought, or taken away. */
   readonly carrying?: CarryDeps | undefined;
+  /** Without it nothing is pinned. */
+  readonly pins?: Pins | undefined;
+  /** Without it nothing is scanned. */
+  readonly verify?: VerifyDeps | undefined;
   /** Without it lock files are not completed. */
   readonly lock?: LockDeps | undefined;
 }
@@ -55,9 +64,9 @@ export interface AdminDeps {
 /**
  * For operators, with a token of the role `admin`, whoever else may read:
  *
- * - `GET /admin/inventory?address=…&version=…`: `{"archives":[…],"modules":[…],"drift":[…]}`, streamed
- * - `POST /admin/purge` with `{"address":"HOST/NAMESPACE/TYPE","version":…,"platform":…,"dryRun":…}`:
- *   `{"dryRun":false,"purged":[…]}`; an address of four parts is that of a module
+ * - `GET /admin/inventory?address=…&version=…&unused=90d`: `{"archives":[…],"modules":[…],"drift":[…]}`, streamed
+ * - `POST /admin/purge` with `{"address":"HOST/NAMESPACE/TYPE","version":…,"platform":…,"unused":"90d","pinned":…,
+ *   "dryRun":…}`: `{"dryRun":false,"purged":[…]}`, of which nothing that is `pinned` was removed; an address of four parts is that of a module
  */
 export function adminRoutes(
   deps: AdminDeps & { readonly authenticator: Authenticator; readonly audit?: AuditTrail | undefined },
@@ -80,22 +89,22 @@ export function adminRoutes(
   });
 
   const answerInventory: RequestHandler = async (req, res) => {
-    const asked = parseRequest(inventoryQuery, req.query);
+    const { unused, ...asked } = parseRequest(inventoryQuery, req.query);
     const client = notesOf(res).client as Client;
-    const selection = { ...asked, mayHave: client.mayAdminister.bind(client) };
+    const selection = { ...asked, unusedSince: unused, mayHave: client.mayAdminister.bind(client) };
     await sendPieces(res, gathered(inventoryTexts(inventory, selection)));
   };
 
   const answerPurge: RequestHandler = async (req, res) => {
-    const { dryRun, ...asked } = parseRequest(purgeBody, await readJson(req, res));
+    const { dryRun, unused, ...asked } = parseRequest(purgeBody, await readJson(req, res));
     const client = notesOf(res).client as Client;
-    const selection = { ...asked, mayHave: client.mayAdminister.bind(client) };
+    const selection = { ...asked, unusedSince: unused, mayHave: client.mayAdminister.bind(client) };
     const remote = req.socket.remoteAddress;
     const purged: (PurgeDocument | ModulePurgeDocument)[] = [];
     // To its end, whether or not the client waits for that.
     for await (const removed of removals(deps, selection, dryRun)) {
       purged.push(removed);
-      if (dryRun) continue;
+      if (dryRun || removed.pinned) continue;
       const { requestId } = notesOf(res);
       audit?.record('purged', { client: client.name, remote, ...removed, requestId });
     }
@@ -105,9 +114,12 @@ export function adminRoutes(
 
   router.route('/inventory').all(allowOnly('GET', 'HEAD')).get(answerInventory);
   router.route('/purge').all(allowOnly('POST')).post(answerPurge);
+  if (deps.jobs) router.use(jobRoutes({ jobs: deps.jobs, audit }));
   if (deps.gaps) router.use(gapRoutes({ gaps: deps.gaps }));
   if (deps.carrying) router.use(uploadRoutes({ ...deps.carrying, audit }));
   if (deps.lock) router.use(lockRoutes(deps.lock));
+  if (deps.pins) router.use(pinRoutes({ pins: deps.pins, audit }));
+  if (deps.verify) router.use(verifyRoutes({ ...deps.verify, audit }));
   return router;
 }
 
@@ -120,6 +132,13 @@ export function parseAddress(text: string): ProviderPattern | ModulePattern {
     text,
     'write it as HOST/NAMESPACE/TYPE, or HOST/NAMESPACE/NAME/SYSTEM for a module, with * for a whole part',
   );
+}
+
+/** The time before which something was last used that was not used for so long, such as `90d`. @throws InvalidAddress */
+export function unusedSince(text: string): Date {
+  const duration = parseDuration(text);
+  if (duration !== undefined) return new Date(Date.now() - duration);
+  throw new InvalidAddress('duration', text, 'write it with a unit, as 90d or 12h');
 }
 
 /** What is removed, or would be, of providers or of modules. @throws StorageFailed */
@@ -137,9 +156,12 @@ export async function* removals(
   }
 }
 
+const unusedFor = parsed(unusedSince);
+
 const inventoryQuery = z.strictObject({
   address: parsed(parseAddress).optional(),
   version: parsed(Version.parse).optional(),
+  unused: unusedFor.optional(),
 });
 
 const purgeBody = z
@@ -147,6 +169,8 @@ const purgeBody = z
     address: parsed(parseAddress),
     version: parsed(Version.parse).optional(),
     platform: parsed(Platform.parse).optional(),
+    unused: unusedFor.optional(),
+    pinned: z.boolean().default(false),
     dryRun: z.boolean().default(false),
   })
   .refine(({ address, platform }) => platform === undefined || !(address instanceof ModulePattern), {

@@ -1,10 +1,10 @@
 import type { Response } from 'express';
 
 /** An answer for operators: never kept by anybody on the way. */
-export function sendDocument(res: Response, document: unknown): void {
+export function sendDocument(res: Response, document: unknown, status = 200): void {
   const body = Buffer.from(JSON.stringify(document));
   res
-    .writeHead(200, {
+    .writeHead(status, {
       'Content-Type': 'application/json',
       'Content-Length': body.length,
       'Cache-Control': 'no-store',

@@ -14,31 +14,42 @@ import {
   isOfModule,
   type ModuleDrift,
 } from './drift.ts';
+import type { IsPinned, Pins } from './pins.ts';
 
 /** What is meant; everything, where nothing is said. */
 export interface Selection {
   /** Three parts mean providers, four mean modules. */
   readonly address?: ProviderPattern | ModulePattern | undefined;
   readonly version?: Version | undefined;
+  /** Archives and packages that were not used since. */
+  readonly unusedSince?: Date | undefined;
   /** Whoever asks may be let see a part only. */
   readonly mayHave?: ((address: MirroredAddress) => boolean) | undefined;
 }
 
-export interface InventoryEntry {
+interface Kept {
+  readonly lastUse: Date;
+  /** It is not evicted. */
+  readonly isPinned: boolean;
+}
+
+export interface InventoryEntry extends Kept {
   readonly stored: StoredArchive;
   /** Set when upstream was seen to publish other bytes under this name. */
   readonly drift: ArchiveDrift | undefined;
 }
 
-export interface ModuleInventoryEntry {
+export interface ModuleInventoryEntry extends Kept {
   readonly stored: StoredPackage;
   /** Set when upstream was seen to have moved this version. */
   readonly drift: ModuleDrift | undefined;
 }
 
 interface InventoryDeps {
-  readonly store: Pick<ArchiveStore, 'list' | 'providers'>;
-  readonly modules: Pick<ModuleStore, 'list' | 'modules'>;
+  readonly store: Pick<ArchiveStore, 'list' | 'providers' | 'lastUse'>;
+  readonly modules: Pick<ModuleStore, 'list' | 'modules' | 'lastUse'>;
+  /** Without, nothing is pinned. */
+  readonly pins?: Pick<Pins, 'look'> | undefined;
   readonly drift: Pick<DriftReports, 'all'>;
 }
 
@@ -46,32 +57,54 @@ interface InventoryDeps {
 export class Inventory {
   readonly #store: InventoryDeps['store'];
   readonly #modules: InventoryDeps['modules'];
+  readonly #pins: InventoryDeps['pins'];
   readonly #drift: InventoryDeps['drift'];
 
   constructor(deps: InventoryDeps) {
     this.#store = deps.store;
     this.#modules = deps.modules;
+    this.#pins = deps.pins;
     this.#drift = deps.drift;
   }
 
   /** Archives, newest versions first within each provider; no more than one provider's at a time is held. @throws StorageFailed */
   async *archives(selection: Selection = {}): AsyncGenerator<InventoryEntry> {
+    const isPinned = (await this.#pins?.look()) ?? NOT_PINNED;
     for await (const provider of selectedProviders(this.#store, selection)) {
       const ofProvider = this.#drift.all.filter(isOfArchive).map((entry) => [entry.archive.toString(), entry] as const);
       const drift = new Map(ofProvider);
       const list = (await this.#store.list(provider)).filter(({ archive }) => isVersion(selection, archive.version));
-      for (const stored of list.sort(newestFirst)) yield { stored, drift: drift.get(stored.archive.toString()) };
+      for (const stored of list.sort(newestFirst)) {
+        const lastUse = await this.#store.lastUse(stored);
+        if (!isUnused(selection, lastUse)) continue;
+        const { archive } = stored;
+        yield {
+          stored,
+          lastUse,
+          isPinned: isPinned(archive.provider, archive.version),
+          drift: drift.get(archive.toString()),
+        };
+      }
     }
   }
 
   /** Module packages, in the same way. @throws StorageFailed */
   async *packages(selection: Selection = {}): AsyncGenerator<ModuleInventoryEntry> {
+    const isPinned = (await this.#pins?.look()) ?? NOT_PINNED;
     for await (const module of selectedModules(this.#modules, selection)) {
       const ofModule = this.#drift.all.filter(isOfModule).map((entry) => [entry.release.toString(), entry] as const);
       const drift = new Map(ofModule);
       const list = (await this.#modules.list(module)).filter(({ release }) => isVersion(selection, release.version));
       for (const stored of list.sort((a, b) => Version.compare(b.release.version, a.release.version))) {
-        yield { stored, drift: drift.get(stored.release.toString()) };
+        const lastUse = await this.#modules.lastUse(stored);
+        if (!isUnused(selection, lastUse)) continue;
+        const { release } = stored;
+        yield {
+          stored,
+          lastUse,
+          isPinned: isPinned(release.module, release.version),
+          drift: drift.get(release.toString()),
+        };
       }
     }
   }
@@ -115,6 +148,13 @@ export async function* selectedModules(
     return;
   }
   for await (const module of store.modules()) if (isMeant(selection, module)) yield module;
+}
+
+const NOT_PINNED: IsPinned = () => false;
+
+/** Whether what was last used then is meant. */
+export function isUnused({ unusedSince }: Pick<Selection, 'unusedSince'>, lastUse: Date): boolean {
+  return unusedSince === undefined || lastUse < unusedSince;
 }
 
 /** Whether this version is meant. */

@@ -7,13 +7,16 @@ import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import { parseShasums } from '../upstream/shasums.ts';
 import { type ArchiveDrift, type DriftReports, isOfArchive } from './drift.ts';
-import { isVersion, type Selection, selectedProviders } from './inventory.ts';
+import { isUnused, isVersion, type Selection, selectedProviders } from './inventory.ts';
+import type { Pins } from './pins.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
 
 /** What is to be removed. */
 export interface PurgeSelection extends Selection {
-  /** Without it, whole versions: with their checksums, and with that upstream was ever seen to say otherwise. */
+  /** Without it, and without `unusedSince`, whole versions: with their checksums, and with that upstream was ever seen to say otherwise. */
   readonly platform?: Platform | undefined;
+  /** Also what is pinned. */
+  readonly pinned?: boolean | undefined;
 }
 
 /** What was removed of one version, or would be. */
@@ -27,6 +30,8 @@ export interface PurgedVersion {
   readonly settled: readonly ArchiveDrift[];
   /** Stays as it is: the checksums that were seen first are those of the whole version. */
   readonly unsettled: readonly ArchiveDrift[];
+  /** Nothing of this is removed, because it is pinned. */
+  readonly isPinned: boolean;
 }
 
 /**
@@ -39,40 +44,53 @@ export class Purge {
   readonly #store: ArchiveStore;
   readonly #metadata: Pick<ProviderMetadata, 'forget'>;
   readonly #drift: Pick<DriftReports, 'all' | 'settle'>;
+  readonly #pins: Pick<Pins, 'look'> | undefined;
   readonly #logger: Logger;
 
   constructor(deps: {
     store: ArchiveStore;
     metadata: Pick<ProviderMetadata, 'forget'>;
     drift: Pick<DriftReports, 'all' | 'settle'>;
+    /** Without, nothing is pinned. */
+    pins?: Pick<Pins, 'look'> | undefined;
     logger: Logger;
   }) {
     this.#store = deps.store;
     this.#metadata = deps.metadata;
     this.#drift = deps.drift;
+    this.#pins = deps.pins;
     this.#logger = deps.logger;
   }
 
   /** What `run` would remove, version by version. Changes nothing. @throws StorageFailed */
   async *plan(selection: PurgeSelection): AsyncGenerator<PurgedVersion> {
-    for await (const provider of selectedProviders(this.#store, selection)) yield* this.#planOf(provider, selection);
+    const isPinned = (await this.#pins?.look()) ?? (() => false);
+    for await (const provider of selectedProviders(this.#store, selection)) {
+      for await (const planned of this.#planOf(provider, selection)) {
+        yield { ...planned, isPinned: !selection.pinned && isPinned(provider, planned.version) };
+      }
+    }
   }
 
-  /** Each version that comes is gone; what has not come yet is as it was. @throws StorageFailed */
+  /** Each version that comes is gone, unless it is pinned; what has not come yet is as it was. @throws StorageFailed */
   async *run(selection: PurgeSelection): AsyncGenerator<PurgedVersion> {
     for await (const planned of this.plan(selection)) {
-      await this.#remove(planned);
+      if (!planned.isPinned) await this.#remove(planned);
       yield planned;
     }
   }
 
-  async *#planOf(provider: ProviderAddress, selection: PurgeSelection): AsyncGenerator<PurgedVersion> {
-    const { platform } = selection;
+  async *#planOf(
+    provider: ProviderAddress,
+    selection: PurgeSelection,
+  ): AsyncGenerator<Omit<PurgedVersion, 'isPinned'>> {
+    const { platform, unusedSince } = selection;
+    const isWhole = platform === undefined && unusedSince === undefined;
     const isMeant = ({ archive }: { archive: ProviderArchive }) =>
       isVersion(selection, archive.version) &&
       (platform === undefined || platform.toString() === archive.platform.toString());
-    const stored = (await this.#store.list(provider)).filter(isMeant);
-    const drift = this.#drift.all
+    const stored = await this.#unused((await this.#store.list(provider)).filter(isMeant), selection);
+    const drift = (unusedSince ? [] : this.#drift.all)
       .filter(isOfArchive)
       .filter((entry) => String(entry.archive.provider) === String(provider));
     const kept = (await this.#store.releases(provider)).filter((version) => isVersion(selection, version));
@@ -82,7 +100,7 @@ export class Purge {
       [
         ...stored.map(({ archive }) => archive.version),
         ...drift.filter(isMeant).map(({ archive }) => archive.version),
-        ...(platform === undefined ? kept : []),
+        ...(isWhole ? kept : []),
       ].map((version) => [version.toString(), version]),
     );
     for (const version of [...versions.values()].sort((a, b) => Version.compare(b, a))) {
@@ -90,20 +108,25 @@ export class Purge {
         archive.version.toString() === version.toString();
       const checksums = keptNames.has(version.toString());
       // One platform's digest cannot be taken out of a signed list.
-      const settles = platform === undefined || !checksums;
+      const settles = isWhole || !checksums;
       const drifted = drift.filter((entry) => ofVersion(entry) && isMeant(entry));
-      const planned: PurgedVersion = {
+      yield {
         provider,
         version,
         archives: stored
           .filter(ofVersion)
           .sort((a, b) => (a.archive.platform.toString() < b.archive.platform.toString() ? -1 : 1)),
-        checksums: checksums && platform === undefined,
+        checksums: checksums && isWhole,
         settled: settles ? drifted : [],
         unsettled: settles ? [] : drifted,
       };
-      yield planned;
     }
+  }
+
+  async #unused(stored: readonly StoredArchive[], selection: PurgeSelection): Promise<readonly StoredArchive[]> {
+    if (!selection.unusedSince) return stored;
+    const uses = await Promise.all(stored.map((one) => this.#store.lastUse(one)));
+    return stored.filter((_, index) => isUnused(selection, uses[index] as Date));
   }
 
   async #remove({ provider, version, archives, checksums, settled }: PurgedVersion): Promise<void> {

@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import { StorageFailed } from '../errors.ts';
-import type { Logger } from '../logger.ts';
 import { paths } from './keys.ts';
-import { PartialFiles } from './partial-files.ts';
+import type { PartialFiles } from './partial-files.ts';
 import { readIfFile } from './storage-errors.ts';
 
 /** Another process may replace the file between our reading and our writing; then the change is made once more. */
@@ -14,15 +13,9 @@ export class PinFile {
   readonly #partials: PartialFiles;
   #changing: Promise<unknown> = Promise.resolve();
 
-  private constructor(file: string, partials: PartialFiles) {
-    this.#file = file;
+  constructor({ directory, partials }: { directory: string; partials: PartialFiles }) {
+    this.#file = join(directory, paths.pins);
     this.#partials = partials;
-  }
-
-  /** Reads nothing yet. @throws StorageFailed */
-  static async open({ directory, logger }: { directory: string; logger: Logger }): Promise<PinFile> {
-    const partials = await PartialFiles.open(join(directory, paths.partial), logger);
-    return new PinFile(join(directory, paths.pins), partials);
   }
 
   /** @throws StorageFailed, also when the file is no list of pins: that is not the same as none */

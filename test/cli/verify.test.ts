@@ -23,24 +23,38 @@ async function flipByte(file: string): Promise<void> {
 }
 
 describe('larder verify', () => {
-  it('discards what is damaged, beside a running server, and the next request fetches it anew', PROCESSES, async () => {
-    const { registry, larder, archive, stored } = await startScene();
-    const { body } = await archive();
-    await stored();
-    const { configFile, dataDirectory } = larder.setup;
-    const directory = join(dataDirectory, 'providers', registry.hostname, 'acme', 'widget');
-    const sound = await runLarder(['verify', '--config', configFile]);
-    expect(sound).toMatchObject({ code: 0, stdout: '1 intact, 0 damaged and discarded\n' });
+  it(
+    'puts what is damaged aside, beside a running server, and the next request fetches it anew',
+    PROCESSES,
+    async () => {
+      const { registry, larder, archive, stored } = await startScene();
+      const { body } = await archive();
+      await stored();
+      const { configFile, dataDirectory } = larder.setup;
+      const directory = join(dataDirectory, 'providers', registry.hostname, 'acme', 'widget');
+      const sound = await runLarder(['verify', '--config', configFile]);
+      expect(sound).toMatchObject({ code: 0, stdout: '1 intact, 0 damaged and put into quarantine\n' });
 
-    await flipByte(join(directory, archiveName('1.0.0', 'linux_amd64')));
-    const damaged = await runLarder(['verify', '--config', configFile, '--json']);
-    expect(damaged.code).toBe(1);
-    expect(damaged.lines()).toEqual([{ archive: expect.stringContaining('linux_amd64'), state: 'discarded' }]);
+      await flipByte(join(directory, archiveName('1.0.0', 'linux_amd64')));
+      const damaged = await runLarder(['verify', '--config', configFile, '--json']);
+      expect(damaged.code).toBe(1);
+      expect(damaged.lines()).toEqual([
+        {
+          archive: expect.stringContaining('linux_amd64'),
+          state: 'quarantined',
+          quarantine: expect.stringMatching(/^\d{8}T\d{6}Z-/),
+        },
+      ]);
+      const listed = await runLarder(['ls', '--quarantined', '--config', configFile, '--json']);
+      expect(listed.lines()).toMatchObject([
+        { kind: 'quarantined', address: `${registry.hostname}/acme/widget`, version: '1.0.0', platform: 'linux_amd64' },
+      ]);
 
-    const fetched = registry.releases.requests.count('GET', /\.zip/);
-    expect((await archive()).body.equals(body)).toBe(true);
-    expect(registry.releases.requests.count('GET', /\.zip/)).toBe(fetched + 1);
-  });
+      const fetched = registry.releases.requests.count('GET', /\.zip/);
+      expect((await archive()).body.equals(body)).toBe(true);
+      expect(registry.releases.requests.count('GET', /\.zip/)).toBe(fetched + 1);
+    },
+  );
 
   it('reads module packages, too, and keeps what is remembered of the damaged ones', PROCESSES, async () => {
     const { larder } = await startScene({ providers: [] });
@@ -54,12 +68,16 @@ describe('larder verify', () => {
     expect(code).toBe(1);
     expect(lines()).toEqual([
       { package: 'registry.example.com/acme/net/aws 1.0.0', state: 'intact' },
-      { package: 'registry.example.com/acme/net/aws 2.0.0', state: 'discarded' },
+      {
+        package: 'registry.example.com/acme/net/aws 2.0.0',
+        state: 'quarantined',
+        quarantine: expect.any(String),
+      },
     ]);
     expect(await store.find(damaged)).toBeUndefined();
     expect(await store.recall(damaged)).toMatchObject({ size: 2048 });
     const again = await runLarder(['verify', '--config', configFile]);
-    expect(again).toMatchObject({ code: 0, stdout: '1 intact, 0 damaged and discarded\n' });
+    expect(again).toMatchObject({ code: 0, stdout: '1 intact, 0 damaged and put into quarantine\n' });
   });
 
   it('says so when there is nothing of Larder where it looks', PROCESSES, async () => {

@@ -26,7 +26,7 @@ const TOKENS = [
   { name: 'ci', token: CI, roles: ['read'] },
 ];
 
-const NO_MODULES = { modules: async function* () {}, list: async () => [] };
+const NO_MODULES = { lastUse: async () => new Date(0), modules: async function* () {}, list: async () => [] };
 /** Where nothing is purged. */
 const NO_PURGES = { purge: undefined as unknown as Purge, modulePurge: undefined as unknown as ModulePurge };
 
@@ -123,6 +123,7 @@ describe('the inventory', () => {
       drift: { all: [] },
       modules: NO_MODULES,
       store: {
+        lastUse: async () => new Date(0),
         providers: async function* () {
           for (let index = 0; index < providers; index += 1) yield WIDGET;
         },
@@ -146,6 +147,7 @@ describe('the inventory', () => {
         drift: { all: [] },
         modules: NO_MODULES,
         store: {
+          lastUse: async () => new Date(0),
           providers: async function* () {
             for (let index = 0; index < after; index += 1) yield WIDGET;
             throw Object.assign(new Error('the disk'), { code: 'EIO' });

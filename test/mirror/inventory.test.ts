@@ -36,7 +36,9 @@ function inventoryOf(...stored: (StoredArchive | StoredPackage)[]) {
   const asked: string[] = [];
   const drift = new DriftReports({ logger: recordingLogger() });
   const providers = new Map(archives.map(({ archive }) => [archive.provider.toString(), archive.provider]));
+  const lastUse = async ({ storedAt }: StoredArchive | StoredPackage) => storedAt;
   const store = {
+    lastUse,
     providers: async function* () {
       yield* providers.values();
     },
@@ -47,6 +49,7 @@ function inventoryOf(...stored: (StoredArchive | StoredPackage)[]) {
   };
   const addresses = new Map(packages.map(({ release }) => [release.module.toString(), release.module]));
   const modules = {
+    lastUse,
     modules: async function* () {
       yield* addresses.values();
     },

@@ -1,9 +1,8 @@
-import { readdir, stat, unlink, writeFile } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { startLarderProcess } from '../support/larder-process.ts';
-import { archiveName, eventually, type Scene, startClient, startRegistry, startScene } from './scene.ts';
+import { type Scene, startScene } from './scene.ts';
 
 const SIZE = 100_000;
 const ARCHIVES = 40;
