@@ -1,4 +1,4 @@
-import { type Hash, zipHash } from '../address/hash.ts';
+import { zipHash } from '../address/hash.ts';
 import type { MirroredAddress } from '../address/mirrored-address.ts';
 import type { Platform } from '../address/platform.ts';
 import { Version } from '../address/version.ts';
@@ -176,8 +176,9 @@ class Search {
   async #isCovered(stored: StoredArchive, { hashes }: LockedProvider): Promise<boolean> {
     if (hashes.length === 0 || hashes.includes(zipHash(stored.sha256))) return true;
     if (!hashes.some((hash) => hash.startsWith('h1:'))) return false;
-    const h1: Hash | undefined = stored.h1 ?? (await this.#deps.archives.computePackageHash(stored));
-    return h1 !== undefined && hashes.includes(h1);
+    if (stored.h1 && hashes.includes(stored.h1)) return true;
+    const computed = await this.#deps.archives.computePackageHash(stored);
+    return computed !== undefined && (hashes.includes(computed.unpacked) || hashes.includes(computed.zip));
   }
 
   /** Why nothing of it is to be had here once upstream is gone, stored or not. */
