@@ -1,13 +1,17 @@
+import type { ModuleAddress } from './address/module.ts';
 import { PackageCache } from './cache/package-cache.ts';
 import type { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import type { Logger } from './logger.ts';
+import { Cooldown } from './mirror/cooldown.ts';
 import type { DriftReports } from './mirror/drift.ts';
+import type { FirstSeen } from './mirror/first-seen.ts';
 import { ModuleMetadata } from './mirror/module-metadata.ts';
 import { ModuleMirror } from './mirror/module-mirror.ts';
 import { ModuleSources } from './mirror/module-sources.ts';
 import { MovedModules } from './mirror/moved-modules.ts';
 import type { Policy } from './mirror/policy.ts';
+import { SeasonedModules } from './mirror/seasoned-metadata.ts';
 import type { UpstreamMetadata } from './mirror/upstream-metadata.ts';
 import { DirectoryModuleStore } from './store/directory-module-store.ts';
 import type { Keeping } from './store/keeping.ts';
@@ -42,6 +46,7 @@ export async function assembleModules(
     http: HttpClient;
     upstreams: UpstreamMetadata;
     policy: Policy;
+    firstSeen: FirstSeen;
     drift: DriftReports;
     keeping: Keeping;
     isSealed: () => boolean;
@@ -49,7 +54,7 @@ export async function assembleModules(
     logger: Logger;
   },
 ): Promise<Modules> {
-  const { http, upstreams, policy, drift, keeping, isSealed, opened, logger } = deps;
+  const { http, upstreams, policy, firstSeen, drift, keeping, isSealed, opened, logger } = deps;
   const { limits, unsupported } = config.modules;
   void warnWithoutGit(config, logger);
   const git = new GitSource({
@@ -82,9 +87,16 @@ export async function assembleModules(
     logger,
   });
   opened.add('looks at moved modules', () => moved.close());
+  const cooldown = new Cooldown<ModuleAddress>({
+    rules: config.cooldown,
+    firstSeen,
+    publishedAt: (...of) => metadata.publishedAt(...of),
+    isSealed,
+    logger,
+  });
   const mirror = new ModuleMirror({
     policy,
-    metadata,
+    metadata: new SeasonedModules({ metadata, cooldown }),
     sources,
     packages,
     store,

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { Hostname } from '../address/hostname.ts';
 import { Platform } from '../address/platform.ts';
 import { ProviderPattern } from '../address/provider-pattern.ts';
+import { ALLOWED_PROBLEM, cooldownSchema, parseAllowed } from './cooldown.ts';
 import type { KeyPath } from './layers.ts';
 import { modulesSchema } from './modules.ts';
 import { suggestion } from './problems.ts';
@@ -206,6 +207,11 @@ export const schema = z.strictObject({
   access,
   freshness,
   limits,
+  cooldown: cooldownSchema({
+    age: duration,
+    address: addressPattern,
+    allowed: parsed(parseAllowed, ALLOWED_PROBLEM),
+  }),
   warm: warmSchema({ text, platform, count: integer(1, 100), cron: parsed(parseCron, CRON_PROBLEM) }),
   modules: modulesSchema({ size, duration, count: integer(1, 10_000_000) }),
   log: z.strictObject({

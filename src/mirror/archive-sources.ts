@@ -6,18 +6,18 @@ import { hasCode, IntegrityMismatch, NotFound } from '../errors.ts';
 import type { ProviderRegistry } from '../upstream/provider-registry.ts';
 import type { PackageDocument } from '../upstream/registry-answers.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import type { ProviderMetadata } from './provider-metadata.ts';
 import type { Release, ReleasePackage } from './release.ts';
+import type { ProviderAnswers } from './seasoned-metadata.ts';
 
 /** A client waits for the answer to its HEAD; without a length it goes on to its GET all the same. */
 const LENGTH_DEADLINE_MS = 2_000;
 
 /** Where archives are to be had, and what they must turn out to be. */
 export class ArchiveSources {
-  readonly #metadata: ProviderMetadata;
+  readonly #metadata: ProviderAnswers;
   readonly #registry: ProviderRegistry;
 
-  constructor(deps: { metadata: ProviderMetadata; registry: ProviderRegistry }) {
+  constructor(deps: { metadata: ProviderAnswers; registry: ProviderRegistry }) {
     this.#metadata = deps.metadata;
     this.#registry = deps.registry;
   }

@@ -76,6 +76,16 @@ export class ModuleMetadata {
     );
   }
 
+  /** When upstream says that it published a version, given as it spells it; `undefined` when it does not say. Not remembered. */
+  async publishedAt(
+    upstream: Upstream,
+    module: ModuleAddress,
+    published: string,
+    signal: AbortSignal,
+  ): Promise<Date | undefined> {
+    return this.#registry.publishedAt(upstream, await this.#base(upstream), module, published, signal);
+  }
+
   #base(upstream: Upstream): Promise<URL> {
     return this.#upstreams.service(upstream, 'modules.v1');
   }

@@ -12,12 +12,12 @@ import { isPlain } from '../upstream/module-package/plain-names.ts';
 import type { LocationAnswer, ModuleVersions } from '../upstream/module-registry.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { DriftReports } from './drift.ts';
-import type { ModuleMetadata } from './module-metadata.ts';
 import { cannotBeMirrored, isSame, locationOf, type ModuleSources } from './module-sources.ts';
 import type { MovedModules } from './moved-modules.ts';
 import { PairMemo } from './pair-memo.ts';
 import { NOBODY, type Policy, type Requester } from './policy.ts';
 import type { ArchiveDescription } from './provider-mirror.ts';
+import type { ModuleAnswers } from './seasoned-metadata.ts';
 import { isForAll, type StaleNote, UpstreamAnswers } from './upstream-answers.ts';
 
 /** An answer has to travel, too: so much of the deadline is left for that, in milliseconds. */
@@ -55,7 +55,7 @@ export type LocatedModule =
  */
 export class ModuleMirror {
   readonly #policy: Policy;
-  readonly #metadata: ModuleMetadata;
+  readonly #metadata: ModuleAnswers;
   readonly #sources: ModuleSources;
   readonly #packages: PackageCache;
   readonly #store: ModuleStore;
@@ -71,7 +71,7 @@ export class ModuleMirror {
 
   constructor(deps: {
     policy: Policy;
-    metadata: ModuleMetadata;
+    metadata: ModuleAnswers;
     sources: ModuleSources;
     packages: PackageCache;
     store: ModuleStore;

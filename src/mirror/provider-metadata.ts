@@ -93,6 +93,16 @@ export class ProviderMetadata {
     return this.#upstreams.read(upstream, key, (kinds) => kinds.release, load, options);
   }
 
+  /** When upstream says that it published a version, given as it spells it; `undefined` when it does not say. Not remembered. */
+  async publishedAt(
+    upstream: Upstream,
+    provider: ProviderAddress,
+    published: string,
+    signal: AbortSignal,
+  ): Promise<Date | undefined> {
+    return this.#registry.publishedAt(upstream, await this.#base(upstream), provider, published, signal);
+  }
+
   /** Forgets what everybody was told of a version and its archives. */
   forget(provider: ProviderAddress, version: Version, archives: readonly ProviderArchive[]): Promise<void> {
     return forgetRelease(this.#upstreams, provider, version, archives);

@@ -13,8 +13,8 @@ import type { DriftReports } from './drift.ts';
 import type { PackageHashes } from './package-hashes.ts';
 import { PairMemo } from './pair-memo.ts';
 import { NOBODY, type Policy, type Requester } from './policy.ts';
-import type { ProviderMetadata } from './provider-metadata.ts';
 import type { Release, ReleasePackage } from './release.ts';
+import type { ProviderAnswers } from './seasoned-metadata.ts';
 import { isForAll, type StaleNote, UpstreamAnswers } from './upstream-answers.ts';
 
 /** In the place of an upstream's answer, where there is none. */
@@ -57,7 +57,7 @@ export interface ArchiveDescription {
  */
 export class ProviderMirror {
   readonly #policy: Policy;
-  readonly #metadata: ProviderMetadata;
+  readonly #metadata: ProviderAnswers;
   readonly #sources: ArchiveSources;
   readonly #archives: ArchiveCache;
   readonly #store: ArchiveStore;
@@ -71,7 +71,7 @@ export class ProviderMirror {
 
   constructor(deps: {
     policy: Policy;
-    metadata: ProviderMetadata;
+    metadata: ProviderAnswers;
     sources: ArchiveSources;
     archives: ArchiveCache;
     store: ArchiveStore;

@@ -13,9 +13,9 @@ import type { Upstream } from '../upstream/upstream.ts';
 import { packageIn, publishedTwice } from './archive-sources.ts';
 import { PairMemo } from './pair-memo.ts';
 import { NOBODY, type Policy, type Requester } from './policy.ts';
-import type { ProviderMetadata } from './provider-metadata.ts';
 import type { Release } from './release.ts';
 import { parseStatementFile } from './release-statement.ts';
+import type { ProviderAnswers } from './seasoned-metadata.ts';
 import { isForAll, type StaleNote, UpstreamAnswers } from './upstream-answers.ts';
 
 /** A platform of which the release does not tell may have been added to it since: it is asked for anew, but not more often than this. */
@@ -68,7 +68,7 @@ export interface SignedChecksums {
  */
 export class ProviderReleases {
   readonly #policy: Policy;
-  readonly #metadata: ProviderMetadata;
+  readonly #metadata: ProviderAnswers;
   readonly #store: Pick<ArchiveStore, 'find' | 'list' | 'getRelease'>;
   readonly #upstreams: UpstreamAnswers;
   /** By what is stored and what upstream said. */
@@ -76,7 +76,7 @@ export class ProviderReleases {
 
   constructor(deps: {
     policy: Policy;
-    metadata: ProviderMetadata;
+    metadata: ProviderAnswers;
     store: Pick<ArchiveStore, 'find' | 'list' | 'getRelease'>;
     isSealed: () => boolean;
     logger: Logger;

@@ -1,6 +1,7 @@
 import type { ProviderArchive } from '../address/archive.ts';
 import type { Sha256 } from '../address/hash.ts';
 import type { Hostname } from '../address/hostname.ts';
+import type { MirroredAddress } from '../address/mirrored-address.ts';
 import type { ModuleAddress, ModuleRelease } from '../address/module.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
@@ -29,6 +30,8 @@ export const metadataKeys = {
   packageHash: (sha256: Sha256): string => `${METADATA_VERSION}:h1:${sha256}`,
   /** The same of its files as they lie unpacked. */
   unpackedHash: (sha256: Sha256): string => `${METADATA_VERSION}:h1-unpacked:${sha256}`,
+  /** When each version of a provider or a module was first seen here. */
+  firstSeen: (address: MirroredAddress): string => `${METADATA_VERSION}:first-seen:${address}`,
   /** The versions that a registry lists for a module. As the module was written: that is how upstream was asked. */
   moduleVersions: (module: ModuleAddress): string =>
     `${METADATA_VERSION}:module-versions:${module.hostname}/${module.written}`,

@@ -4,10 +4,13 @@ import { hasCode, type NotFound, UpstreamInvalid } from '../errors.ts';
 import { endpoint } from './endpoint.ts';
 import type { FetchedBody, HttpClient } from './http-client.ts';
 import { isObject, parseJsonObject } from './json-answer.ts';
+import { publicationDate } from './publication-date.ts';
 import type { Upstream } from './upstream.ts';
 
 /** Some registries add inputs, outputs and submodules of every version. */
 const MAX_VERSIONS_BYTES = 16 * 1024 * 1024;
+/** Inputs, outputs and the whole README. */
+const MAX_DETAILS_BYTES = 16 * 1024 * 1024;
 /** A location and little else; one that is signed has some 2 KB. */
 const MAX_LOCATION_BYTES = 1024 * 1024;
 /** Go's limit, which the clients have. */
@@ -79,6 +82,27 @@ export class ModuleRegistry {
       throw new UpstreamInvalid(answer.url.host, `answered with a list that holds no versions for ${module}`);
     }
     return parseVersions(listed);
+  }
+
+  /** `GET NAMESPACE/NAME/SYSTEM/VERSION`, which some registries have: its date, `undefined` where there is none. */
+  async publishedAt(
+    upstream: Upstream,
+    base: URL,
+    { namespace, name, system }: ModuleAddress,
+    published: string,
+    signal: AbortSignal,
+  ): Promise<Date | undefined> {
+    return publicationDate(
+      this.#http.fetchBody({
+        upstream,
+        url: endpoint(base, namespace, name, system, published),
+        accept: 'application/json',
+        authenticate: true,
+        maxBytes: MAX_DETAILS_BYTES,
+        maxRedirects: MAX_REDIRECTS,
+        signal,
+      }),
+    );
   }
 
   /**

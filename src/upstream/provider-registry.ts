@@ -10,6 +10,7 @@ import { endpoint } from './endpoint.ts';
 import type { HttpClient } from './http-client.ts';
 import { isObject, parseJsonObject, stringsOf } from './json-answer.ts';
 import { parsePackageDocument, parseProtocols } from './package-document.ts';
+import { publicationDate } from './publication-date.ts';
 import type {
   PackageDocument,
   ProviderVersions,
@@ -25,6 +26,8 @@ import type { Upstream } from './upstream.ts';
 const MAX_VERSIONS_BYTES = 16 * 1024 * 1024;
 /** Signing keys and the hashes of fifteen platforms make some 20 KB. */
 const MAX_DOCUMENT_BYTES = 4 * 1024 * 1024;
+/** Some registries add the documentation of everything in it. */
+const MAX_DETAILS_BYTES = 16 * 1024 * 1024;
 /** SHA256SUMS has about 100 bytes a file. */
 const MAX_SHASUMS_BYTES = 1024 * 1024;
 const MAX_SIGNATURE_BYTES = 256 * 1024;
@@ -98,6 +101,18 @@ export class ProviderRegistry {
       },
       this.#logger,
     );
+  }
+
+  /** `GET NAMESPACE/TYPE/VERSION`, which some registries have: its date, `undefined` where there is none. */
+  async publishedAt(
+    upstream: Upstream,
+    base: URL,
+    { namespace, type }: ProviderAddress,
+    publishedVersion: string,
+    signal: AbortSignal,
+  ): Promise<Date | undefined> {
+    const url = endpoint(base, namespace, type, publishedVersion);
+    return publicationDate(this.#fetchMetadata(upstream, url, MAX_DETAILS_BYTES, signal));
   }
 
   /**
