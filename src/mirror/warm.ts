@@ -134,7 +134,7 @@ export class Warm {
     }
     const { message: reason } = error;
     if (hasCode(error, 'NOT_MIRRORED')) return { outcome: 'unsupported', reason };
-    if (hasCode(error, 'NOT_FOUND') && (await this.#hasOtherPlatforms(wanted))) {
+    if (hasCode(error, 'NOT_FOUND') && (await this.#hasOnlyOtherPlatforms(wanted))) {
       return { outcome: 'unsupported', reason };
     }
     const mayPass = isUnreachable(error) && error.reason !== 'sealed';
@@ -142,11 +142,11 @@ export class Warm {
   }
 
   /** A version without this platform is as its publisher wanted it. */
-  async #hasOtherPlatforms(wanted: WantedItem): Promise<boolean> {
+  async #hasOnlyOtherPlatforms(wanted: WantedItem): Promise<boolean> {
     if (wanted.kind !== 'archive') return false;
-    const { provider, version } = wanted.archive;
-    const list = await this.#providers.listPackages(provider, version).catch(() => undefined);
-    return list !== undefined && list.archives.length > 0;
+    const { provider, version, platform } = wanted.archive;
+    const { archives = [] } = (await this.#providers.listPackages(provider, version).catch(() => undefined)) ?? {};
+    return archives.length > 0 && !archives.some(({ archive }) => String(archive.platform) === String(platform));
   }
 }
 
