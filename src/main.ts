@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { addExport } from './cli/export.ts';
+import { addGaps } from './cli/gaps.ts';
 import { addHash } from './cli/hash.ts';
 import { addImport } from './cli/import.ts';
 import { addLock } from './cli/lock.ts';
@@ -38,6 +39,7 @@ addUnpin(program);
 addLock(program);
 addExport(program);
 addImport(program);
+addGaps(program);
 addHash(program);
 addRotateLinks(program);
 
