@@ -1,20 +1,28 @@
 import { realpath } from 'node:fs/promises';
 import path from 'node:path';
 import type { Command } from 'commander';
+import { Platform } from '../address/platform.ts';
+import { HclConverter } from '../configuration/hcl-converter.ts';
 import { hasCode } from '../errors.ts';
 import { silentLogger } from '../logger.ts';
 import type { CarriedArchive, CarriedPackage, CarrySource } from '../mirror/carried.ts';
+import { type CarrySelection, selectCarried } from '../mirror/carry-selection.ts';
 import { Export, type Exported, type ExportOutcome } from '../mirror/export.ts';
 import { StoredSource } from '../mirror/stored-source.ts';
+import type { Wish } from '../mirror/wanted.ts';
+import { WishReader } from '../mirror/wish-reader.ts';
 import { ExportDirectory } from '../store/export-directory.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
 import { addServerOptions, type ServerOptions } from './running-server.ts';
 import { ServerCarrier } from './server-carrier.ts';
 import { shownSize } from './tables.ts';
+import { collectWish } from './wish-files.ts';
 
 interface ExportOptions extends ServerOptions {
   readonly config?: string;
+  readonly platform: readonly string[];
+  readonly terraform?: boolean;
   readonly link?: boolean;
   readonly dryRun?: boolean;
   readonly json?: boolean;
@@ -26,31 +34,54 @@ export function addExport(program: Command): void {
     .command('export')
     .description('write what is stored into a directory that any web server can serve, and larder import takes in')
     .argument('<directory>', 'it is made if need be; what an earlier export put there stays')
+    .argument(
+      '[files...]',
+      'only what these need: lock files, configuration, warm lists, directories of them, - for stdin',
+    )
+    .option('--platform <os_arch>', 'only for this one, repeatable; with files only', collected, [])
+    .option('--terraform', "the files are Terraform's: its default registry, and no .tofu files")
     .option('--link', 'make hard links instead of copies where that can be (same file system, no --server)')
     .option('--dry-run', 'tell what would be copied, and write nothing')
     .option('-c, --config <file>', 'without --server: whose data directory to carry out of (also LARDER_CONFIG)')
     .option('--json', 'one JSON object a line');
-  addServerOptions(command).action(async (directory: string, options: ExportOptions = {}) => {
-    if (options.server === undefined) await exportHere(directory, options);
-    else await exportThere(directory, options);
+  addServerOptions(command).action(async (directory: string, files: readonly string[], options: ExportOptions) => {
+    const wish = await wishOf(files, options);
+    if (options.server === undefined) await exportHere(directory, wish, options);
+    else await exportThere(directory, wish, options);
   });
 }
 
-async function exportHere(directory: string, options: ExportOptions): Promise<void> {
+function collected(one: string, before: readonly string[]): readonly string[] {
+  return [...before, one];
+}
+
+/** `undefined` for everything. @throws CommandFailed, InvalidAddress */
+async function wishOf(args: readonly string[], options: ExportOptions): Promise<Wish | undefined> {
+  const platforms = options.platform.map(Platform.parse);
+  if (args.length === 0) {
+    if (platforms.length === 0) return undefined;
+    throw new CommandFailed('--platform goes with files that say what is needed');
+  }
+  const { files } = await collectWish(args);
+  return { files, platforms, client: options.terraform ? 'terraform' : 'opentofu' };
+}
+
+async function exportHere(directory: string, wish: Wish | undefined, options: ExportOptions): Promise<void> {
   const here = await DataDirectory.open(options.config);
   try {
     const { config, archives, modules } = here.carried;
     await refuseOwn(config.data, directory);
-    await write(new StoredSource({ store: archives, modules, directory: config.data }), directory, options);
+    const source = new StoredSource({ store: archives, modules, directory: config.data });
+    await write(source, directory, await selected(source, wish, options), options);
   } finally {
     await here.close();
   }
 }
 
-async function exportThere(directory: string, options: ExportOptions): Promise<void> {
+async function exportThere(directory: string, wish: Wish | undefined, options: ExportOptions): Promise<void> {
   const carrier = await ServerCarrier.at(options.server ?? '', options);
   try {
-    await write(carrier, directory, options);
+    await write(carrier, directory, await selected(carrier, wish, options), options);
   } finally {
     await carrier.close();
   }
@@ -63,14 +94,45 @@ async function refuseOwn(data: string, directory: string): Promise<void> {
   throw new CommandFailed(`${directory} is the data directory itself`, { hint: 'name another directory to write to' });
 }
 
-async function write(source: CarrySource, directory: string, options: ExportOptions): Promise<void> {
+/** What is needed and stored; what is not stored is told, and is a failure. */
+async function selected(
+  source: CarrySource,
+  wish: Wish | undefined,
+  { json = false }: ExportOptions,
+): Promise<CarrySelection['isWanted'] | undefined> {
+  if (!wish) return undefined;
+  const converter = new HclConverter();
+  try {
+    const reader = new WishReader({ converter, defaultPlatforms: [] });
+    const { isWanted, missing, diagnostics } = await selectCarried(wish, { source, reader, logger: silentLogger });
+    for (const one of diagnostics) {
+      if (json) console.log(JSON.stringify({ kind: 'diagnostic', ...one }));
+      else console.error(`larder: ${one.severity} in ${[one.file, one.at].filter(Boolean).join(', ')}: ${one.message}`);
+    }
+    for (const { what, reason } of missing) {
+      if (json) console.log(JSON.stringify({ kind: 'missing', what, reason }));
+      else console.error(`larder: needed, and not stored: ${what}: ${reason}`);
+    }
+    if (missing.length > 0 || diagnostics.some(({ severity }) => severity === 'error')) process.exitCode = 1;
+    return isWanted;
+  } finally {
+    await converter.close();
+  }
+}
+
+async function write(
+  source: CarrySource,
+  directory: string,
+  isWanted: CarrySelection['isWanted'] | undefined,
+  options: ExportOptions,
+): Promise<void> {
   const { dryRun = false, link = false, json = false } = options;
   const counts = new Map<ExportOutcome, number>();
   let bytes = 0;
   try {
     const target = await ExportDirectory.open({ directory, dryRun, logger: silentLogger });
     try {
-      for await (const one of new Export({ source, directory: target, options: { dryRun, link } }).run()) {
+      for await (const one of new Export({ source, directory: target, options: { dryRun, link, isWanted } }).run()) {
         counts.set(one.outcome, (counts.get(one.outcome) ?? 0) + 1);
         if (one.outcome !== 'unchanged' && one.outcome !== 'failed') bytes += sizeOf(one);
         if (json) console.log(JSON.stringify(documentOf(one)));
