@@ -1,0 +1,93 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { startScene } from '../mirror/scene.ts';
+import { afterTest } from '../support/after-test.ts';
+import { runLarder } from '../support/command.ts';
+
+const TOKEN = 'token-of-the-operators';
+const config = { access: { tokens: [{ name: 'ops', token: TOKEN, roles: ['admin'] }] } };
+/** Several processes are started one after the other. */
+const PROCESSES = { timeout: 120_000 };
+
+/** Version 1.0.0 of acme/widget is stored for linux_amd64; a directory holds a configuration that needs it. */
+async function begin() {
+  const scene = await startScene({ config });
+  await scene.archive();
+  await scene.stored();
+  const address = `${scene.registry.hostname}/acme/widget`;
+  const directory = await mkdtemp(path.join(tmpdir(), 'larder-gaps-'));
+  afterTest(() => rm(directory, { recursive: true }));
+  const text = JSON.stringify({
+    terraform: { required_providers: { widget: { source: address, version: '~> 1.0' } } },
+  });
+  await mkdir(path.join(directory, 'live'));
+  await writeFile(path.join(directory, 'live/main.tf.json'), text);
+  await writeFile(path.join(directory, 'live/broken.tf.json'), '{"terraform":');
+  await writeFile(path.join(directory, 'list.txt'), `${address}@1.0.0\n`);
+  const { url, setup } = scene.larder;
+  const there = ['--server', url, '--ca', setup.caFile, '--token', TOKEN];
+  return { ...scene, directory, there, here: ['--config', setup.configFile], address };
+}
+
+describe('larder gaps', () => {
+  it('exits with 0 when there is nothing that would fail, on a server and in its directory', PROCESSES, async () => {
+    const { there, here, directory } = await begin();
+    const list = path.join(directory, 'list.txt');
+    const [told, found] = await Promise.all([
+      runLarder(['gaps', list, ...there]),
+      runLarder(['gaps', list, ...here, '--json']),
+    ]);
+    expect(told.stderr).toBe('');
+    expect(told.stdout).toBe('no gaps for linux_amd64: 1 archive and 0 module packages are here\n');
+    expect(told.code).toBe(0);
+    expect(found.code, found.stderr).toBe(0);
+    expect(found.lines()).toMatchObject([{ gaps: [], present: { archives: 1 } }]);
+  });
+
+  it('exits with 1 when anything would fail, and says how to bring it in', PROCESSES, async () => {
+    const { there, here, directory, address } = await begin();
+    const live = path.join(directory, 'live');
+    const platforms = ['--platform', 'linux_amd64', '--platform', 'darwin_arm64'];
+    const [told, found] = await Promise.all([
+      runLarder(['gaps', live, ...platforms, ...there]),
+      runLarder(['gaps', live, ...platforms, ...here, '--json']),
+    ]);
+    expect(told.code).toBe(1);
+    expect(told.stderr).toContain('broken.tf.json:');
+    expect(told.stdout).toContain(
+      `${address} 1.0.0 (darwin_arm64)\n  it is not stored; of this version there are linux_amd64\n`,
+    );
+    expect(told.stdout).toContain('main.tf.json:1:');
+    expect(told.stdout).toContain(`echo ${address}@1.0.0 | larder warm --platform darwin_arm64 -\n`);
+    expect(told.stdout).toMatch(/^1 gap; 1 archive and 0 module packages are here$/m);
+    expect(found.code).toBe(1);
+    expect(found.lines()).toMatchObject([{ gaps: [{ kind: 'archive', address, platforms: ['darwin_arm64'] }] }]);
+  });
+
+  it('exits with 1 when a file cannot be read, even when nothing else is wrong', PROCESSES, async () => {
+    const { here, directory } = await begin();
+    const { code, stdout, stderr } = await runLarder(['gaps', path.join(directory, 'live'), ...here]);
+    expect(stdout).toContain('no gaps for linux_amd64');
+    expect(stderr).toMatch(/broken\.tf\.json:.*\n/);
+    expect(code).toBe(1);
+  });
+
+  it('exits with 2 when it cannot be told', PROCESSES, async () => {
+    const { there, directory } = await begin();
+    const list = path.join(directory, 'list.txt');
+    const runs = await Promise.all([
+      runLarder(['gaps']),
+      runLarder(['gaps', path.join(directory, 'missing.tf'), ...there]),
+      runLarder(['gaps', list, '--platform', 'Linux', ...there]),
+      runLarder(['gaps', list, '--server', 'http://127.0.0.1:1']),
+    ]);
+    expect(runs.map(({ code }) => code)).toEqual([2, 2, 2, 2]);
+    for (const { stderr, stdout } of runs) {
+      expect(stderr).not.toContain('    at ');
+      expect(stderr).not.toBe('');
+      expect(stdout).toBe('');
+    }
+  });
+});
