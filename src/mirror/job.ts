@@ -56,7 +56,9 @@ const headShape = z.object({
   /** The last one given to an outcome. Never begins anew. */
   sequence: count,
   /** Who runs it; raises `beat` for as long as it is alive. */
-  owner: z.object({ instance: z.string(), host: z.string(), pid: z.number(), beat: count }).optional(),
+  owner: z
+    .object({ instance: z.string(), host: z.string(), pid: z.number(), startedAt: z.number(), beat: count })
+    .optional(),
 });
 
 const indexShape = z.array(z.object({ id: z.string(), createdAt: z.number(), isRunning: z.boolean() }));

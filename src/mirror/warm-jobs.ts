@@ -5,7 +5,7 @@ import pLimit from 'p-limit';
 import { NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { MetadataStore } from '../store/metadata-store.ts';
-import { fetchedFor, type Job, type JobHead, type JobItem, type JobOwner, totalsOf } from './job.ts';
+import { fetchedFor, type Job, type JobHead, type JobOwner, totalsOf } from './job.ts';
 import { JobStore, KEEP_MS, PIECE_ITEMS } from './job-store.ts';
 import type { WantedItem, Wish } from './wanted.ts';
 import type { Outcome, Warm } from './warm.ts';
@@ -17,10 +17,12 @@ const LOOK_MS = 5_000;
 const DEAD_MS = 15_000;
 /** Two replicas that want the same job see each other within this time, in milliseconds. */
 const CLAIM_MS = 200;
+/** When this process began, in milliseconds since the epoch: in containers every one of them has the number 1. */
+const STARTED_AT = Math.round(performance.timeOrigin);
 /** Packages at once: half of what can be made, the rest is for clients. */
 const CONCURRENT_PACKAGES = 2;
 
-/** A job is in a state in which it cannot be done what was asked for. */
+/** What runs cannot be begun again. */
 export class JobIsRunning extends Error {}
 
 /**
@@ -33,6 +35,7 @@ export class WarmJobs {
   readonly #deps: Omit<ConstructorParameters<typeof WarmRun>[2], 'store' | 'inTurn'>;
   readonly #onEnd: (head: JobHead) => void;
   readonly #logger: Logger;
+  readonly #looks: { readonly everyMs: number; readonly deadAfterMs: number };
   readonly #archives: ReturnType<typeof pLimit>;
   readonly #packages: ReturnType<typeof pLimit>;
   readonly #instance = randomUUID();
@@ -52,6 +55,8 @@ export class WarmJobs {
     onEnd?: (head: JobHead) => void;
     /** Milliseconds before what was in trouble is tried again. */
     secondTryMs?: number;
+    /** How often it is looked for jobs that were left behind, and after which silence one is; in milliseconds. */
+    looks?: { readonly everyMs: number; readonly deadAfterMs: number };
     logger: Logger;
   }) {
     this.#store = new JobStore(deps);
@@ -65,6 +70,7 @@ export class WarmJobs {
     };
     this.#onEnd = deps.onEnd ?? (() => {});
     this.#logger = deps.logger;
+    this.#looks = deps.looks ?? { everyMs: LOOK_MS, deadAfterMs: DEAD_MS };
     this.#archives = pLimit(deps.concurrency);
     this.#packages = pLimit(Math.min(deps.concurrency, CONCURRENT_PACKAGES));
   }
@@ -207,9 +213,11 @@ export class WarmJobs {
           if (isRunning && !this.#runs.has(id)) await this.#takeOverIfLeft(id, isFirst);
         }
       } catch (error) {
+        // Silence of the store is none of the others.
+        this.#beats.clear();
         this.#logger.debug('it could not be looked for jobs that were left behind', { error });
       }
-      await delay(LOOK_MS, undefined, { signal: this.closing }).catch(() => {});
+      await delay(this.#looks.everyMs, undefined, { signal: this.closing }).catch(() => {});
     }
   }
 
@@ -240,7 +248,7 @@ export class WarmJobs {
     if (!owner || (isFirst && isGone(owner))) return true;
     const beat = `${owner.instance} ${owner.beat}`;
     const seen = this.#beats.get(id);
-    if (seen?.beat === beat) return performance.now() - seen.seenAt >= DEAD_MS;
+    if (seen?.beat === beat) return performance.now() - seen.seenAt >= this.#looks.deadAfterMs;
     this.#beats.set(id, { beat, seenAt: performance.now() });
     return false;
   }
@@ -254,7 +262,7 @@ export class WarmJobs {
   }
 
   #owner(): JobOwner {
-    return { instance: this.#instance, host: hostname(), pid: process.pid, beat: 0 };
+    return { instance: this.#instance, host: hostname(), pid: process.pid, startedAt: STARTED_AT, beat: 0 };
   }
 }
 
@@ -268,9 +276,9 @@ function newId(): string {
 }
 
 /** A process of this very machine that is not there any more, or whose number we have now. */
-function isGone({ host, pid }: JobOwner): boolean {
+function isGone({ host, pid, startedAt }: JobOwner): boolean {
   if (host !== hostname()) return false;
-  if (pid === process.pid) return true;
+  if (pid === process.pid) return startedAt !== STARTED_AT;
   try {
     process.kill(pid, 0);
     return false;
@@ -278,5 +286,3 @@ function isGone({ host, pid }: JobOwner): boolean {
     return (error as NodeJS.ErrnoException).code === 'ESRCH';
   }
 }
-
-export type { JobItem };

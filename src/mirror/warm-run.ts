@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { MirroredAddress } from '../address/mirrored-address.ts';
 import type { Diagnostic } from '../configuration/requirements.ts';
@@ -66,6 +67,8 @@ export class WarmRun {
   constructor(job: Job, owner: JobOwner, deps: RunDeps) {
     this.#deps = deps;
     this.#owner = owner;
+    // Each worker listens.
+    setMaxListeners(2 * WORKERS, this.#abort.signal);
     this.#head = { ...job.head, state: 'running', endedAt: undefined, reason: undefined };
     this.#items = [...job.items];
     this.#totals = totalsOf(this.#items);

@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -68,6 +69,8 @@ export class WarmSchedules {
     this.#client = deps.client;
     this.#logger = deps.logger;
     this.#clock = deps.clock ?? SYSTEM_CLOCK;
+    // Each schedule listens.
+    setMaxListeners(0, this.#closing.signal);
   }
 
   start(): void {

@@ -54,7 +54,7 @@ export function doorsFor(get: Scene['get']): Pick<WarmScene, 'warm' | 'job' | 'e
       });
       expect(answer.status, answer.text()).toBe(202);
       const { job: id } = answer.json();
-      expect(answer.headers.location).toBe(`jobs/${id}`);
+      expect(answer.headers['location']).toBe(`jobs/${id}`);
       return id as string;
     },
     ended: async (id) => {
