@@ -6,11 +6,14 @@ import { hasCode } from '../errors.ts';
 import { BroughtDirectory } from '../mirror/brought-directory.ts';
 import { Import, type Imported, type ImportOutcome, type ImportTarget } from '../mirror/import.ts';
 import { ReleaseIntake } from '../mirror/release-intake.ts';
+import type { StoredArchive } from '../store/archive-store.ts';
 import { PackageHasher } from '../store/package-hash.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
 import { addServerOptions, type ServerOptions } from './running-server.ts';
 import { ServerCarrier } from './server-carrier.ts';
+
+const READ_BYTES = 256 * 1024;
 
 interface ImportOptions extends ServerOptions {
   readonly config?: string;
@@ -51,14 +54,17 @@ async function importHere(source: BroughtDirectory, options: ImportOptions): Pro
   try {
     const { config, archives: store, modules, drift, hasher, logger } = here.carried;
     const carrying = assembleCarrying(config, { store, modules, drift, logger });
-    const target = intoStores(carrying, options.trust ?? false);
+    const there: StoredArchive[] = [];
+    const target = intoStores(carrying, options.trust ?? false, (stored) => there.push(stored));
     const { releases } = carrying;
-    const isClean = await run({ source, target, releases, hasher, options }, (one) => {
+    const { isClean, hosts: seen } = await run({ source, target, releases, hasher, options }, (one) => {
       if (one.outcome === 'imported') audit?.record('imported', documentOf(one));
     });
+    // A server that wrote the same document at the same moment may have left out what was written down of them.
+    for (const { archive, sha256 } of there) await store.adopt(archive, { sha256 });
     const hosts = new Set(config.upstreams.hosts.map(({ hostname }) => hostname.toString()));
-    warnOfUnserved(isClean.hosts.filter((host) => !hosts.has(host.toString())));
-    return isClean.isClean;
+    warnOfUnserved(seen.filter((host) => !hosts.has(host.toString())));
+    return isClean;
   } finally {
     await audit?.close();
     await here.close();
@@ -84,10 +90,19 @@ const NO_STORE = {
   putRelease: async () => {},
 };
 
-function intoStores({ archives, releases, packages }: Carrying, isTrusted: boolean): ImportTarget {
+/** @param onArchive told of each archive that is there now */
+function intoStores(
+  { archives, releases, packages }: Carrying,
+  isTrusted: boolean,
+  onArchive: (stored: StoredArchive) => void,
+): ImportTarget {
   return {
-    takeArchive: ({ archive, file, size, sha256, h1 }) =>
-      archives.take(archive, () => createReadStream(file, { highWaterMark: 256 * 1024 }), { sha256, size, h1 }),
+    takeArchive: async ({ archive, file, size, sha256, h1 }) => {
+      const open = () => createReadStream(file, { highWaterMark: READ_BYTES });
+      const intake = await archives.take(archive, open, { sha256, size, h1 });
+      if (intake.outcome !== 'refused') onArchive(intake.stored);
+      return intake;
+    },
     takeRelease: (provider, version, checked) => releases.keep(provider, version, checked),
     takePackage: ({ release, file, ...claims }) =>
       packages.take(release, () => createReadStream(file), { ...claims, isTrusted }),

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { ProviderAddress } from '../address/provider.ts';
-import type { Version } from '../address/version.ts';
-import type { ArchiveStore, ReleaseFiles } from '../store/archive-store.ts';
+import { Version } from '../address/version.ts';
+import type { ArchiveStore, ReleaseFiles, StoredArchive } from '../store/archive-store.ts';
 import { paths } from '../store/keys.ts';
 import type { ModuleStore } from '../store/module-store.ts';
 import type { CarriedArchive, CarriedPackage, CarrySource } from './carried.ts';
@@ -22,7 +22,7 @@ export class StoredSource implements CarrySource {
 
   async *archives(): AsyncGenerator<CarriedArchive> {
     for await (const provider of this.#store.providers()) {
-      for (const stored of await this.#store.list(provider)) {
+      for (const stored of [...(await this.#store.list(provider))].sort(byName)) {
         const h1 = stored.h1 ?? (await this.#store.computePackageHash(stored))?.zip;
         if (h1 && !stored.h1) await this.#store.putPackageHash(stored.archive, h1);
         yield { archive: stored.archive, size: stored.size, sha256: stored.sha256, h1 };
@@ -50,4 +50,9 @@ export class StoredSource implements CarrySource {
     const path = 'archive' in carried ? paths.archive(carried.archive) : paths.modulePackage(carried.release);
     return join(this.#directory, path);
   }
+}
+
+/** As they are listed: old versions first. */
+function byName({ archive: a }: StoredArchive, { archive: b }: StoredArchive): number {
+  return Version.compare(a.version, b.version) || (`${a.platform}` < `${b.platform}` ? -1 : 1);
 }

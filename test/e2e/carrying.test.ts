@@ -1,8 +1,11 @@
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { startClient } from '../mirror/scene.ts';
+import { eventually, startClient } from '../mirror/scene.ts';
 import { afterTest } from '../support/after-test.ts';
 import { type ClientResult, configuration, hostCliConfig, runClient } from '../support/client.ts';
 import { runLarder } from '../support/command.ts';
@@ -10,6 +13,7 @@ import { startLarder } from '../support/larder.ts';
 import { larderSetup } from '../support/larder-setup.ts';
 import { moduleTarGz } from '../support/module-archive.ts';
 import { startNginx } from '../support/nginx.ts';
+import { largeProviderZip } from '../support/provider-zip.ts';
 import { describeWith } from '../support/requirements.ts';
 import { UpstreamRegistry } from '../support/upstream-registry.ts';
 
@@ -36,14 +40,15 @@ async function directory(): Promise<string> {
 }
 
 /** A registry with a provider and a module, both spelled as people spell them, and a Larder that has them. */
-async function begin(names: readonly string[] = []) {
-  const registry = await UpstreamRegistry.start({ name: REGISTRY, hostNames: names });
+async function begin({ further = [] as readonly string[] } = {}) {
+  const registry = await UpstreamRegistry.start({ name: REGISTRY });
   afterTest(() => registry.stop());
   const published = await registry.addProvider(WIDGET);
+  for (const version of further) await registry.addProvider({ ...WIDGET, version });
   const files = {
-    'modules/vpc/main.tf': 'output "it" { value = trimspace(file("${path.module}/../../text")) }\n',
+    'modules/vpc/main.tf': `output "it" { value = trimspace(file("\${path.module}/../../text")) }\n`,
     text: 'carried\n',
-    'bin/tool.sh': { content: '#!/bin/sh\n', executable: true },
+    'bin/tool.sh': { content: '#!/bin/sh\n', executable: true as const },
   };
   const { url } = registry.addModuleArchive('/net/1.0.0.tar.gz', moduleTarGz(files));
   registry.addModule({ ...NET, version: '1.0.0', location: `${url}//modules/vpc` });
@@ -150,6 +155,39 @@ for (const program of ['terraform', 'tofu'] as const) {
         env: { PATH: '/nowhere' },
       });
       expectSuccess(installed);
+    });
+  });
+
+  describeWith([program, 'nginx'], `an export of a registry with an international name, and ${program}`, () => {
+    it('is a network mirror for those who ask in ASCII, and a filesystem_mirror', PROCESSES, async () => {
+      const registry = await UpstreamRegistry.start({ name: 'xn--bcher-kva.example.test' });
+      afterTest(() => registry.stop());
+      await registry.addProvider(WIDGET);
+      const larder = await startLarder({ registries: [registry], config: CONFIG });
+      const file = 'terraform-provider-widget_1.2.3_linux_amd64.zip';
+      const http = startClient(larder);
+      const path = `/providers/${registry.hostname}/acme/widget/${file}`;
+      expect((await http.get(`${larder.url}${path}`)).status).toBe(200);
+      await larder.close();
+      const target = await directory();
+      good(await runLarder(['export', target, '--link', '--config', larder.setup.configFile]));
+      const nginx = await startNginx({
+        root: target,
+        server: `    include ${join(target, 'nginx-server.conf')};`,
+        http: `  include ${join(target, 'nginx-http.conf')};`,
+      });
+      for (const source of [
+        `network_mirror {\n    url = "${nginx.url}/providers/"`,
+        `filesystem_mirror {\n    path = "${target}/providers"`,
+      ]) {
+        const made = await configuration({
+          'main.tf':
+            'terraform {\n  required_providers {\n    widget = { source = "bücher.example.test/acme/widget" }\n  }\n}\n',
+        });
+        const cliConfig = `provider_installation {\n  ${source}\n  }\n}\n`;
+        const args = ['init', '-no-color'];
+        expectSuccess(await runClient({ program, args, directory: made.directory, cliConfig, ca: nginx.ca }));
+      }
     });
   });
 
@@ -278,7 +316,107 @@ describe('larder export and larder import', () => {
     expect(refused.lines().filter(({ why }) => why === 'signature')).toHaveLength(3);
     await expect(stat(join(forged.dataDirectory, 'providers', REGISTRY))).rejects.toThrow('ENOENT');
   });
+
+  it('carry only what a lock file and a configuration need, and name what is missing', PROCESSES, async () => {
+    const { larder, http, there } = await begin({ further: ['2.0.0'] });
+    const file = 'terraform-provider-widget_2.0.0_linux_amd64.zip';
+    expect((await http.get(`${larder.url}/providers/${REGISTRY}/acme/widget/${file}`)).status).toBe(200);
+    const { directory: configured } = await workspaceUsing(true, true);
+    await writeFile(
+      join(configured, '.terraform.lock.hcl'),
+      `provider "${REGISTRY}/acme/widget" {\n  version = "1.2.3"\n  hashes = []\n}\n` +
+        `provider "${REGISTRY}/acme/gadget" {\n  version = "1.0.0"\n  hashes = []\n}\n`,
+    );
+    const target = await directory();
+    const platform = ['--platform', 'linux_amd64', '--platform', 'windows_amd64'];
+    const partly = await runLarder(['export', target, configured, ...platform, '--json', ...there]);
+    expect(partly.code, partly.stderr).toBe(1);
+    const lines = partly.lines();
+    expect(lines.filter(({ kind }) => kind === 'archive')).toMatchObject([
+      { version: '1.2.3', platform: 'linux_amd64', outcome: 'copied' },
+    ]);
+    expect(lines.filter(({ kind }) => kind === 'module')).toMatchObject([{ version: '1.0.0', outcome: 'copied' }]);
+    expect(lines.flatMap(({ kind, what }) => (kind === 'missing' ? [what] : [])).sort()).toEqual([
+      `${REGISTRY}/acme/gadget 1.0.0`,
+      `${REGISTRY}/acme/widget 1.2.3 windows_amd64`,
+    ]);
+
+    await writeFile(
+      join(configured, '.terraform.lock.hcl'),
+      `provider "${REGISTRY}/acme/widget" {\n  version = "1.2.3"\n  hashes = []\n}\n`,
+    );
+    const whole = good(await runLarder(['export', await directory(), configured, '--json', ...there]));
+    expect(whole.lines().map(({ version, platform }) => `${version} ${platform ?? ''}`)).toEqual(
+      expect.arrayContaining(['1.2.3 darwin_arm64', '1.2.3 linux_amd64', '1.0.0 ']),
+    );
+    expect(whole.lines()).toHaveLength(3);
+  });
+
+  it('go on after they were killed in the middle, without beginning again', PROCESSES, async () => {
+    const setup = await larderSetup({ config: CONFIG });
+    const home = join(setup.dataDirectory, 'providers', REGISTRY, 'acme/large');
+    await mkdir(home, { recursive: true });
+    const archives: Record<string, unknown> = {};
+    for (const platform of ['aix_ppc64', 'linux_amd64']) {
+      const name = `terraform-provider-large_1.0.0_${platform}.zip`;
+      const { bytes, sha256 } = await largeProviderZip({ type: 'large', version: '1.0.0', platform, sizeBytes: LARGE });
+      const handle = await open(join(home, name), 'w');
+      for (const chunk of bytes.read(0, bytes.size)) await handle.writeFile(chunk);
+      await handle.close();
+      archives[platform] = { url: name, size: LARGE, hashes: [`h1:${'A'.repeat(43)}=`, `zh:${sha256}`] };
+    }
+    await writeFile(join(home, '1.0.0.json'), JSON.stringify({ archives }));
+    await writeFile(join(home, 'index.json'), JSON.stringify({ versions: { '1.0.0': {} } }));
+
+    const target = await directory();
+    const { child, ended } = await startCommand(['export', target, '--config', setup.configFile]);
+    const carried = join(target, 'providers', REGISTRY, 'acme/large');
+    const first = 'terraform-provider-large_1.0.0_aix_ppc64.zip';
+    await eventually(() => stat(join(carried, first)).then(({ size }) => size)).toBe(LARGE);
+    child.kill('SIGKILL');
+    await ended;
+    const before = await stat(join(carried, first));
+    await expect(stat(join(target, 'larder-export.json'))).rejects.toThrow('ENOENT');
+
+    const again = good(await runLarder(['export', target, '--json', '--config', setup.configFile]));
+    expect(again.lines()).toMatchObject([
+      { platform: 'aix_ppc64', outcome: 'unchanged' },
+      { platform: 'linux_amd64', outcome: expect.stringMatching(/^(copied|unchanged)$/) },
+    ]);
+    expect((await stat(join(carried, first))).ino).toBe(before.ino);
+    await expect(stat(join(target, 'partial'))).rejects.toThrow('ENOENT');
+
+    const inside = await larderSetup({ config: CONFIG });
+    const killed = await startCommand(['import', target, '--trust', '--config', inside.configFile]);
+    const imported = join(inside.dataDirectory, 'providers', REGISTRY, 'acme/large');
+    await eventually(() => stat(join(imported, first)).then(({ size }) => size)).toBe(LARGE);
+    killed.child.kill('SIGKILL');
+    await killed.ended;
+    const rest = good(await runLarder(['import', target, '--json', '--config', inside.configFile]));
+    const outcomes = rest.lines().map(({ outcome }) => outcome);
+    // The first may have been killed between the archive and what is written down of it.
+    expect(outcomes).toEqual([expect.stringMatching(/^(imported|present)$/), 'imported']);
+    for (const name of Object.keys(archives).map((one) => `terraform-provider-large_1.0.0_${one}.zip`)) {
+      expect((await stat(join(imported, name))).size).toBe(LARGE);
+    }
+    expect(await readdir(join(inside.dataDirectory, 'partial'))).toEqual([]);
+  });
 });
+
+/** Bytes: long enough to be killed over. */
+const LARGE = 64 * 1024 * 1024;
+
+/** Starts a command, to be killed. */
+async function startCommand(args: readonly string[]) {
+  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+  const child = spawn(process.execPath, ['--import', 'tsx', main, ...args], {
+    env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir() },
+    stdio: 'ignore',
+  });
+  const ended = once(child, 'close');
+  afterTest(async () => void child.kill('SIGKILL'));
+  return { child, ended };
+}
 
 async function flipByte(file: string): Promise<void> {
   const bytes = await readFile(file);
