@@ -498,7 +498,7 @@ describe('any text at all', () => {
         const again = parsed(written(location));
         const expected = told(location.kind === 'archive' ? { ...location, checksum: undefined } : location);
         // A slash at the end of a path cannot be told from one before `//`.
-        const withoutSlash = (one: string) => one.replace('/ [', ' [');
+        const withoutSlash = (one: string) => one.replace(/\/(?=\?| \[)/, '');
         expect(again && withoutSlash(told(again))).toBe(withoutSlash(expected));
       }),
       { numRuns: 5_000 },
