@@ -55,7 +55,8 @@ export class DiskUse {
   /** Least recently used first, as far as this process knows. */
   byLastUse(): Occupant[] {
     for (const occupant of this.#occupants.values()) {
-      occupant.usedAt = Math.max(occupant.usedAt, this.#uses.remembered(occupant.path) ?? 0);
+      // What is ahead of a clock that was set back was used now at the latest.
+      occupant.usedAt = Math.min(Math.max(occupant.usedAt, this.#uses.remembered(occupant.path) ?? 0), this.#now());
     }
     return [...this.#occupants.values()].sort((a, b) => a.usedAt - b.usedAt);
   }

@@ -95,6 +95,11 @@ export class Quota implements Room {
     this.#walked = this.#walk();
   }
 
+  /** Resolves when it is known what is stored, and no more than the limit is. */
+  async settled(): Promise<void> {
+    await this.#walked;
+  }
+
   async reserve(bytes: number): Promise<Reservation> {
     const limit = this.#limit;
     if (limit !== undefined) {

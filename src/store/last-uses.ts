@@ -56,17 +56,18 @@ export class LastUses {
     this.#timer ??= setInterval(() => void this.flush(), FLUSH_INTERVAL_MS).unref();
   }
 
-  /** What this process knows of it without looking at the disk, in milliseconds since 1970. */
+  /** What this process knows of it without looking at the disk, in milliseconds since 1970. Never in the future. */
   remembered(path: string): number | undefined {
-    return this.#pending.get(path) ?? this.#written.get(path);
+    const at = this.#pending.get(path) ?? this.#written.get(path);
+    return at !== undefined && at > this.#now() ? this.#setBack(path) : at;
   }
 
   /** The latest use that any process has written down, or that this one remembers. Never in the future. @throws StorageFailed */
   async of(path: string, storedAt: Date): Promise<Date> {
     const marker = await ifPresent('looking for the last use', stat(this.#markerOf(path)));
-    const latest = Math.max(storedAt.getTime(), marker?.mtimeMs ?? 0, this.remembered(path) ?? 0);
-    // A clock that was set back since would make it the last one used for as long as that was ahead.
-    return new Date(Math.min(latest, this.#now()));
+    const written = marker?.mtimeMs ?? 0;
+    const latest = Math.max(written > this.#now() ? this.#setBack(path) : written, this.remembered(path) ?? 0);
+    return new Date(Math.min(Math.max(latest, storedAt.getTime()), this.#now()));
   }
 
   /** It is not stored any more. Never rejects: what is left of it only says when it was used once. */
@@ -87,6 +88,12 @@ export class LastUses {
     clearInterval(this.#timer);
     this.#timer = undefined;
     await this.flush({ all: true });
+  }
+
+  /** A clock was set back since: it would be the last one used for as long as that was ahead. Found out now, it was used now. */
+  #setBack(path: string): number {
+    this.note(path);
+    return this.#now();
   }
 
   async #flush(all: boolean): Promise<void> {

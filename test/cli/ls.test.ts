@@ -86,7 +86,7 @@ describe('larder ls', () => {
     ]);
     expect(shown.stderr).toBe('');
     expect(shown.stdout).toMatch(
-      /^ADDRESS .*\n[\s\S]*^1 archive, .*\n\n^MODULE +VERSION +SIZE +STORED \(UTC\) +MADE OF$/m,
+      /^ADDRESS .*\n[\s\S]*^1 archive, .*\n\n^MODULE +VERSION +SIZE +STORED \(UTC\) +LAST USE +MADE OF$/m,
     );
     expect(shown.stdout).toMatch(/^registry\.example\.com\/acme\/net\/aws +1\.1\.0 +2\.0 KiB .* git::x$/m);
     expect(shown.stdout).toMatch(/^2 module packages, 4\.0 KiB$/m);

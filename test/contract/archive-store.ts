@@ -327,4 +327,31 @@ export function testArchiveStore(open: () => Promise<ArchiveStoreFixture>): void
       expect(await store.computePackageHash(await put(store, linux, bytes))).toBeUndefined();
     });
   });
+
+  describe('keeping house', () => {
+    test('it is known when an archive was last read; looking at it is no use', async () => {
+      const stored = await put(store, linux, bytes);
+      expect(await store.lastUse(stored)).toEqual(stored.storedAt);
+      await store.find(linux);
+      await store.list(linux.provider);
+      expect(await store.lastUse(stored)).toEqual(stored.storedAt);
+      const before = Date.now();
+      await buffer(await store.read(stored, { start: 0, end: 9 }));
+      expect((await store.lastUse(stored)).getTime()).toBeGreaterThanOrEqual(before);
+      expect(await store.find(linux)).toEqual(stored);
+    });
+
+    test('what is put into quarantine is not there any more, and can come anew', async () => {
+      const stored = await put(store, linux, bytes);
+      await put(store, darwin, bytes);
+      await fixture.corrupt(linux);
+      expect(await store.quarantine(stored, 'damaged')).toMatch(/^\d{8}T\d{6}Z-[0-9a-f]{8}$/);
+      expect(await store.find(linux)).toBeUndefined();
+      expect(await names()).toEqual([darwin.filename]);
+      expect(await store.adopt(linux, { sha256: sha256Hex(bytes) })).toBeUndefined();
+      expect(await store.quarantine(stored, 'damaged')).toBeUndefined();
+      const again = await put(store, linux, bytes);
+      expect(await store.verify(again)).toBe(true);
+    });
+  });
 }

@@ -309,4 +309,26 @@ export function testModuleStore(open: () => Promise<ModuleStoreFixture>): void {
       }
     });
   });
+
+  describe('keeping house', () => {
+    test('it is known when a package was last read; looking at it is no use', async () => {
+      const stored = await putPackage(store, one, bytes);
+      await store.find(one);
+      expect(await store.lastUse(stored)).toEqual(stored.storedAt);
+      const before = Date.now();
+      await buffer(await store.read(stored));
+      expect((await store.lastUse(stored)).getTime()).toBeGreaterThanOrEqual(before);
+    });
+
+    test('what is put into quarantine is not there any more, and its record stays', async () => {
+      const stored = await putPackage(store, one, bytes);
+      await fixture.corrupt(one);
+      expect(await store.quarantine(stored, 'damaged')).toMatch(/^\d{8}T\d{6}Z-[0-9a-f]{8}$/);
+      expect(await store.find(one)).toBeUndefined();
+      expect(await store.list(one.module)).toEqual([]);
+      expect(await store.recall(one)).toMatchObject({ sha256: sha256Hex(bytes) });
+      expect(await store.quarantine(stored, 'damaged')).toBeUndefined();
+      expect(await store.verify(await putPackage(store, one, bytes))).toBe(true);
+    });
+  });
 }

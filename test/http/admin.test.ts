@@ -204,6 +204,7 @@ describe('modules', () => {
         subdir: 'x',
         source: 'git::x',
         storedAt: expect.stringMatching(/^20.*Z$/),
+        lastUse: expect.stringMatching(/^20.*Z$/),
       })),
     );
     const count = async (query: string) => (await inventory(query)).json().modules.length;

@@ -1,7 +1,19 @@
-import { readdir, stat } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { silentLogger } from '../../src/logger.ts';
+import { Pin } from '../../src/mirror/pins.ts';
+import { paths } from '../../src/store/keys.ts';
+import { collect } from '../contract/archive-store.ts';
+import { putPackage, releaseOf } from '../contract/module-store.ts';
+import { type House, openHouse, temporaryDirectory, SIZE as UNIT, version } from './house.ts';
 import { type Scene, startScene } from './scene.ts';
 
 const SIZE = 100_000;
@@ -73,3 +85,185 @@ describe('limits.disk', () => {
     expect(Number(/^larder_disk_bytes (\d+)$/m.exec(metrics)?.[1])).toBeLessThanOrEqual(LIMIT);
   });
 });
+
+/** Numbers of the versions of the widget that are stored. */
+async function present({ store }: House): Promise<number[]> {
+  const list = await store.list(version(0).provider);
+  return list.map(({ archive }) => Number(archive.version.toString().split('.')[2])).sort((a, b) => a - b);
+}
+
+async function fill(house: House, count: number): Promise<void> {
+  for (let index = 0; index < count; index += 1) await house.bring(version(index));
+}
+
+async function read({ store }: House, index: number): Promise<void> {
+  const stored = await store.find(version(index));
+  if (!stored) throw new Error(`${index} is not stored`);
+  await buffer(await store.read(stored));
+}
+
+const FULL = { code: 'STORAGE_FAILED', full: true };
+
+describe('what is evicted', () => {
+  it('is what was not used for the longest time, archives and packages alike, and some more than is needed', async () => {
+    const house = await openHouse({ limit: 40 * UNIT });
+    await fill(house, 38);
+    await putPackage(house.modules, releaseOf('1.0.0'), Buffer.alloc(UNIT));
+    await putPackage(house.modules, releaseOf('2.0.0'), Buffer.alloc(UNIT));
+    // Looking is no use; reading is.
+    await house.store.find(version(1));
+    await read(house, 0);
+    await house.bring(version(100));
+    expect(house.quota.used).toBeLessThanOrEqual(40 * UNIT * 0.95);
+    const left = await present(house);
+    expect(left).toContain(0);
+    expect(left).not.toContain(1);
+    expect(left).toContain(37);
+    expect(await collect(house.modules.modules())).toHaveLength(1);
+    expect(house.log.filter(({ message }) => message === 'evicted')).toHaveLength(house.quota.evictions);
+  });
+
+  it('leaves behind what was first seen: checksums, and the records of packages', async () => {
+    const house = await openHouse({ limit: 3 * UNIT });
+    const release = releaseOf('1.0.0');
+    const { sha256 } = await putPackage(house.modules, release, Buffer.alloc(UNIT));
+    await fill(house, 4);
+    expect(await house.modules.find(release)).toBeUndefined();
+    expect(await house.modules.recall(release)).toMatchObject({ sha256 });
+    expect(await present(house)).not.toContain(0);
+    expect(await house.store.getRelease(version(0).provider, version(0).version)).toBeDefined();
+    await expect(stat(join(house.directory, paths.lastUse, paths.archive(version(0))))).rejects.toThrow('ENOENT');
+  });
+
+  it('is never what is pinned; when that leaves no room, what comes is refused, and nothing goes in vain', async () => {
+    const house = await openHouse({ limit: 4 * UNIT });
+    await fill(house, 4);
+    await house.pins.add([0, 1, 2].map((index) => Pin.parse(`registry.example.com/acme/*@1.0.${index}`)));
+    await house.bring(version(4));
+    expect(await present(house)).toEqual([0, 1, 2, 4]);
+    await expect(house.bring(version(5), 2 * UNIT)).rejects.toMatchObject({
+      ...FULL,
+      message: expect.stringMatching(/limits\.disk \(4000 bytes; 3000 bytes are pinned/),
+    });
+    expect(await present(house)).toEqual([0, 1, 2, 4]);
+    await expect(house.bring(version(6), 5 * UNIT)).rejects.toMatchObject(FULL);
+  });
+
+  it('is never what could be fetched with other bytes unnoticed: archives of which no checksums are kept', async () => {
+    const house = await openHouse({ limit: 3 * UNIT, keepsChecksums: false });
+    await fill(house, 3);
+    await expect(house.bring(version(3))).rejects.toMatchObject(FULL);
+    expect(await present(house)).toEqual([0, 1, 2]);
+  });
+
+  it('is nothing while the mirror is sealed: it could not be had again', async () => {
+    const house = await openHouse({ limit: 3 * UNIT, isSealed: () => true });
+    await fill(house, 3);
+    await expect(house.bring(version(3))).rejects.toMatchObject(FULL);
+    expect(await present(house)).toEqual([0, 1, 2]);
+  });
+
+  it('is nothing while it cannot be read what is pinned', async () => {
+    const house = await openHouse({ limit: 3 * UNIT });
+    await fill(house, 3);
+    await writeFile(join(house.directory, paths.pins), '{"pins":');
+    await expect(house.bring(version(3))).rejects.toMatchObject({ code: 'STORAGE_FAILED', full: false });
+    expect(await present(house)).toEqual([0, 1, 2]);
+  });
+
+  it('is never what is being read: an arrival waits for its end', async () => {
+    const house = await openHouse({ limit: 2 * UNIT });
+    await fill(house, 2);
+    const stored = await Promise.all([0, 1].map((index) => house.store.find(version(index))));
+    const streams = await Promise.all(stored.map((one) => one && house.store.read(one)));
+    const arriving = house.bring(version(2));
+    await delay(1_000);
+    expect(await present(house)).toEqual([0, 1]);
+    const [first] = streams;
+    if (!first) throw new Error('nothing to read');
+    expect((await buffer(first)).length).toBe(UNIT);
+    await arriving;
+    expect(await present(house)).toEqual([1, 2]);
+    streams[1]?.destroy();
+  });
+
+  it('is counted from what lies there, also what was put there by somebody else', async () => {
+    const directory = await temporaryDirectory();
+    const before = await openHouse({ directory });
+    await fill(before, 6);
+    await before.close();
+    const house = await openHouse({ directory, limit: 4 * UNIT });
+    await house.quota.settled();
+    expect(house.quota.used).toBeLessThanOrEqual(4 * UNIT);
+    expect(await present(house)).toEqual([3, 4, 5]);
+    await rm(join(directory, paths.archive(version(4))));
+    await house.use.walk();
+    expect(house.quota.used).toBe(2 * UNIT);
+  });
+
+  it('is evicted once, however many processes there are', async () => {
+    const directory = await temporaryDirectory();
+    const one = await openHouse({ directory, limit: 6 * UNIT });
+    await fill(one, 6);
+    const other = await openHouse({ directory, limit: 6 * UNIT });
+    await other.use.walk();
+    await one.bring(version(6));
+    const gone = one.quota.evictions;
+    expect(gone).toBeGreaterThan(0);
+    // It still counts what the other one evicted, and finds it gone when its turn comes.
+    await other.bring(version(7));
+    await other.use.walk();
+    const left = await present(other);
+    expect(left).toContain(7);
+    expect(left.length).toBeGreaterThanOrEqual(4);
+    expect(other.quota.used).toBe(left.length * UNIT);
+  });
+
+  it('follows the order of use through jumps of the clock', async () => {
+    let now = Date.now();
+    const house = await openHouse({ limit: 3 * UNIT, now: () => now });
+    await fill(house, 3);
+    const year = 365 * 24 * 3_600_000;
+    now += year;
+    await read(house, 0);
+    await house.uses.flush();
+    now -= year;
+    await house.use.walk();
+    now += 60_000;
+    await read(house, 2);
+    await house.bring(version(3));
+    expect(await present(house)).toContain(2);
+    expect(await present(house)).not.toContain(1);
+    now -= 10 * year;
+    await house.bring(version(4));
+    expect(house.quota.used).toBeLessThanOrEqual(3 * UNIT);
+    expect(await present(house)).toContain(4);
+  });
+});
+
+const EVICTER = fileURLToPath(new URL('./interrupted-evictions.ts', import.meta.url));
+const TSX = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href;
+
+it('a process killed while it evicts leaves nothing broken, and nothing that is not counted', LOAD, async () => {
+  await Promise.all([0, 60].map(checkAfterKill));
+});
+
+async function checkAfterKill(afterMs: number): Promise<void> {
+  const directory = await temporaryDirectory();
+  const child = spawn(process.execPath, ['--import', TSX, EVICTER, directory], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const exited = once(child, 'exit');
+  for await (const line of createInterface({ input: child.stdout })) if (line === 'evicting') break;
+  await delay(afterMs);
+  child.kill('SIGKILL');
+  await exited;
+
+  const house = await openHouse({ directory, limit: 5 * UNIT, logger: silentLogger });
+  await house.quota.settled();
+  const list = await house.store.list(version(0).provider);
+  for (const stored of list) expect(await house.store.verify(stored)).toBe(true);
+  expect(house.quota.used).toBe(await usage(directory));
+  expect(house.quota.used).toBeLessThanOrEqual(5 * UNIT);
+  expect(list.length).toBeGreaterThan(0);
+}
