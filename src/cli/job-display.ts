@@ -1,5 +1,5 @@
 import { formatDiagnostic } from '../configuration/requirements.ts';
-import type { JobDocument, JobItemDocument, JobProgressDocument } from '../http/job-documents.ts';
+import type { JobItemDocument, JobProgressDocument, WholeJobDocument } from '../http/job-documents.ts';
 import { counted, shownSize, table } from './tables.ts';
 
 /** How a job is shown while it runs, and once it has ended. */
@@ -9,7 +9,7 @@ export interface JobDisplay {
   progress(progress: JobProgressDocument): void;
   /** The server is not there for the moment. */
   lost(): void;
-  ended(job: JobDocument): void;
+  ended(job: WholeJobDocument): void;
 }
 
 /** For programs: one JSON object a line. */
@@ -28,7 +28,7 @@ export class JobLines implements JobDisplay {
 
   lost(): void {}
 
-  ended({ items: _, diagnostics, ...job }: JobDocument): void {
+  ended({ items: _, diagnostics, ...job }: WholeJobDocument): void {
     for (const diagnostic of diagnostics) this.#print('diagnostic', diagnostic);
     this.#print('end', job);
   }
@@ -60,7 +60,7 @@ export class JobStatusLine implements JobDisplay {
     this.#draw('the server does not answer; trying again');
   }
 
-  ended(job: JobDocument): void {
+  ended(job: WholeJobDocument): void {
     this.#draw('');
     this.#terminal.write(`${shownJob(job)}\n`);
   }
@@ -73,7 +73,7 @@ export class JobStatusLine implements JobDisplay {
 }
 
 /** What was found in the files, what is not there, and how much there is of everything. */
-export function shownJob({ state, reason, totals, bytes, diagnostics, items = [] }: JobDocument): string {
+export function shownJob({ state, reason, totals, bytes, diagnostics, items }: WholeJobDocument): string {
   const rows = items
     .filter(({ outcome }) => outcome === 'failed' || outcome === 'unsupported')
     .map(({ name, outcome = '', reason: why = '' }) => [name, outcome, why]);
@@ -91,6 +91,6 @@ export function shownJob({ state, reason, totals, bytes, diagnostics, items = []
   return parts.filter((part) => part !== '').join('\n');
 }
 
-function summary({ present, stored, unsupported, failed }: JobDocument['totals'], bytes: number): string {
+function summary({ present, stored, unsupported, failed }: WholeJobDocument['totals'], bytes: number): string {
   return `${present} present, ${stored} stored (${shownSize(bytes)}), ${unsupported} unsupported, ${failed} failed`;
 }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
 import { Platform } from '../address/platform.ts';
-import type { JobDocument, JobItemDocument, JobProgressDocument } from '../http/job-documents.ts';
+import type { JobItemDocument, JobProgressDocument, WholeJobDocument } from '../http/job-documents.ts';
 import { CommandFailed } from './command-failed.ts';
 import { receivedEvents } from './event-source.ts';
 import { type JobDisplay, JobLines, JobStatusLine } from './job-display.ts';
@@ -70,7 +70,7 @@ async function warm(args: readonly string[], options: WarmOptions): Promise<numb
       process.exit(130);
     });
     await follow(server, id, display);
-    const job = (await server.get(`admin/jobs/${id}`)) as JobDocument;
+    const job = (await server.get(`admin/jobs/${id}`)) as WholeJobDocument;
     display.ended(job);
     const isWhole =
       job.state === 'finished' &&
@@ -98,7 +98,7 @@ async function follow(server: RunningServer, id: string, display: JobDisplay): P
       heardAt = performance.now();
       pause = RETRY_MS;
       last = event.id ?? last;
-      if (event.type === 'snapshot') for (const one of (event.data as JobDocument).items ?? []) item(one);
+      if (event.type === 'snapshot') for (const one of (event.data as WholeJobDocument).items) item(one);
       if (event.type === 'item') item(event.data as JobItemDocument);
       if (event.type === 'progress') display.progress(event.data as JobProgressDocument);
       if (event.type === 'end') return;

@@ -1,4 +1,4 @@
-import type { Job, JobHead, JobItem } from '../mirror/job.ts';
+import type { Job, JobFindings, JobHead, JobItem } from '../mirror/job.ts';
 import type { JobEvent } from '../mirror/job-watch.ts';
 import type { ServerSentEvent } from './event-stream.ts';
 
@@ -32,20 +32,30 @@ export interface JobDocument extends JobProgressDocument {
   /** `token:NAME`, or `schedule:FILE`. */
   readonly by: string;
   readonly createdAt: string;
-  readonly wish: { readonly files: readonly string[]; readonly platforms: readonly string[]; readonly client: string };
-  readonly diagnostics: JobHead['diagnostics'];
-  /** Not in lists of jobs. */
-  readonly items?: readonly JobItemDocument[];
+  readonly wish: {
+    /** The first of `count`. */
+    readonly files: readonly string[];
+    readonly count: number;
+    /** Empty: those of the lists, or else of the configuration. */
+    readonly platforms: readonly string[];
+    readonly client: string;
+  };
+}
+
+/** A job with all that it consists of, as JSON. */
+export interface WholeJobDocument extends JobDocument {
+  readonly diagnostics: JobFindings['diagnostics'];
+  readonly items: readonly JobItemDocument[];
 }
 
 export function jobDocument(head: JobHead): JobDocument {
-  const { id, by, createdAt, wish, diagnostics } = head;
-  const { files, platforms, client } = wish;
-  return { id, by, createdAt, ...progressDocument(head), wish: { files, platforms, client }, diagnostics };
+  const { id, by, createdAt, wish } = head;
+  const { pieces: _, ...asked } = wish;
+  return { id, by, createdAt, ...progressDocument(head), wish: asked };
 }
 
-export function wholeJobDocument({ head, items }: Job): JobDocument {
-  return { ...jobDocument(head), items: items.map(itemDocument) };
+export function wholeJobDocument({ head, items, findings }: Job): WholeJobDocument {
+  return { ...jobDocument(head), diagnostics: findings.diagnostics, items: items.map(itemDocument) };
 }
 
 export function jobEvent({ type, sequence, ...event }: JobEvent): ServerSentEvent {

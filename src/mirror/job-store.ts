@@ -1,8 +1,7 @@
-import { type Hash, parseHash } from '../address/hash.ts';
 import { Platform } from '../address/platform.ts';
 import { metadataKeys } from '../store/keys.ts';
 import type { MetadataStore } from '../store/metadata-store.ts';
-import { type Job, type JobEntry, type JobHead, type JobItem, stored } from './job.ts';
+import { type Job, type JobEntry, type JobFindings, type JobHead, type JobItem, NO_FINDINGS, stored } from './job.ts';
 import type { Wish } from './wanted.ts';
 
 /** How long a job can be looked at, and how many there are. */
@@ -12,9 +11,6 @@ export const MAX_JOBS = 100;
 export const PIECE_ITEMS = 100;
 /** Characters of a wish in one entry. Stores and their time limits are made for small ones. */
 const WISH_PIECE_LENGTH = 256 * 1024;
-
-/** What is known of locked providers: hashes by `ADDRESS VERSION`. */
-export type Locks = ReadonlyMap<string, readonly Hash[]>;
 
 /** How jobs rest in the metadata store. Every method @throws StorageFailed when the store does not answer. */
 export class JobStore {
@@ -63,7 +59,8 @@ export class JobStore {
     const items = await Promise.all(
       pieces.map(async (piece) => stored.items(await this.#get(metadataKeys.jobItems(id, piece))) ?? []),
     );
-    return { head, items: items.flat() };
+    const findings = stored.findings(await this.#get(metadataKeys.jobFindings(id))) ?? NO_FINDINGS;
+    return { head, items: items.flat(), findings };
   }
 
   /** @param piece the how manieth, counted from 0 */
@@ -92,14 +89,8 @@ export class JobStore {
     return { files, platforms: platforms.map((platform) => Platform.parse(platform)), client };
   }
 
-  async putLocks(id: string, locks: Locks): Promise<void> {
-    await this.#put(metadataKeys.jobLocks(id), Object.fromEntries(locks));
-  }
-
-  async locks(id: string): Promise<Locks> {
-    const value = (await this.#get(metadataKeys.jobLocks(id))) ?? {};
-    const entries = Object.entries(value as Record<string, string[]>);
-    return new Map(entries.map(([name, hashes]) => [name, hashes.map(parseHash)]));
+  async putFindings(id: string, findings: JobFindings): Promise<void> {
+    await this.#put(metadataKeys.jobFindings(id), findings);
   }
 
   /** For whoever runs it, wherever that is. */
@@ -121,7 +112,7 @@ export class JobStore {
     const pieces = Math.ceil(head.totals.items / PIECE_ITEMS);
     for (let piece = 0; piece < pieces; piece += 1) await this.#store.delete(metadataKeys.jobItems(id, piece));
     for (let piece = 0; piece < head.wish.pieces; piece += 1) await this.#store.delete(metadataKeys.jobWish(id, piece));
-    await this.#store.delete(metadataKeys.jobLocks(id));
+    await this.#store.delete(metadataKeys.jobFindings(id));
     await this.#store.delete(metadataKeys.job(id));
   }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { ProviderArchive } from '../address/archive.ts';
+import { parseHash } from '../address/hash.ts';
 import { ModuleAddress, ModuleRelease } from '../address/module.ts';
 import { Platform } from '../address/platform.ts';
 import { ProviderAddress } from '../address/provider.ts';
@@ -35,19 +36,14 @@ const headShape = z.object({
   /** Why it failed as a whole. */
   reason: z.string().optional(),
   wish: z.object({
+    /** The first of them. */
     files: z.array(z.string()),
+    /** All of them. */
+    count,
     platforms: z.array(z.string()),
     client: z.enum(['opentofu', 'terraform']),
     pieces: count,
   }),
-  diagnostics: z.array(
-    z.object({
-      severity: z.enum(['error', 'warning', 'note']),
-      file: z.string(),
-      at: z.string().optional(),
-      message: z.string(),
-    }),
-  ),
   /** Whether it is known what the job consists of. */
   isPlanned: z.boolean(),
   totals: z.object({ items: count, present: count, stored: count, unsupported: count, failed: count }),
@@ -61,6 +57,19 @@ const headShape = z.object({
     .optional(),
 });
 
+const findingsShape = z.object({
+  diagnostics: z.array(
+    z.object({
+      severity: z.enum(['error', 'warning', 'note']),
+      file: z.string(),
+      at: z.string().optional(),
+      message: z.string(),
+    }),
+  ),
+  /** What lock files accept, by `ADDRESS VERSION`. */
+  locks: z.record(z.string(), z.array(z.string().transform(parseHash))),
+});
+
 const indexShape = z.array(z.object({ id: z.string(), createdAt: z.number(), isRunning: z.boolean() }));
 
 /** One thing that a job brings in. */
@@ -68,6 +77,8 @@ export type JobItem = Readonly<z.output<typeof itemShape>>;
 /** A job, without what it consists of. */
 export type JobHead = Readonly<z.output<typeof headShape>>;
 export type JobOwner = NonNullable<JobHead['owner']>;
+/** What there was to say about a wish when it was read. Does not change while the job runs. */
+export type JobFindings = Readonly<z.output<typeof findingsShape>>;
 /** One of the jobs that there are. */
 export type JobEntry = Readonly<z.output<typeof indexShape>[number]>;
 
@@ -75,12 +86,16 @@ export type JobEntry = Readonly<z.output<typeof indexShape>[number]>;
 export interface Job {
   readonly head: JobHead;
   readonly items: readonly JobItem[];
+  readonly findings: JobFindings;
 }
+
+export const NO_FINDINGS: JobFindings = { diagnostics: [], locks: {} };
 
 /** Each answers `undefined` for what is none. */
 export const stored = {
   head: (value: unknown): JobHead | undefined => headShape.safeParse(value).data,
   items: (value: unknown): JobItem[] | undefined => z.array(itemShape).safeParse(value).data,
+  findings: (value: unknown): JobFindings | undefined => findingsShape.safeParse(value).data,
   index: (value: unknown): JobEntry[] | undefined => indexShape.safeParse(value).data,
 };
 

@@ -5,7 +5,7 @@ import pLimit from 'p-limit';
 import { NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { MetadataStore } from '../store/metadata-store.ts';
-import { fetchedFor, type Job, type JobHead, type JobOwner, totalsOf } from './job.ts';
+import { fetchedFor, type Job, type JobHead, type JobOwner, NO_FINDINGS, totalsOf } from './job.ts';
 import { JobStore, KEEP_MS, PIECE_ITEMS } from './job-store.ts';
 import type { WantedItem, Wish } from './wanted.ts';
 import type { Outcome, Warm } from './warm.ts';
@@ -17,6 +17,8 @@ const LOOK_MS = 5_000;
 const DEAD_MS = 15_000;
 /** Two replicas that want the same job see each other within this time, in milliseconds. */
 const CLAIM_MS = 200;
+/** A job is written down every second, and jobs are listed: names of files, so many of them. */
+const MAX_FILES_SHOWN = 20;
 /** When this process began, in milliseconds since the epoch: in containers every one of them has the number 1. */
 const STARTED_AT = Math.round(performance.timeOrigin);
 /** Packages at once: half of what can be made, the rest is for clients. */
@@ -112,12 +114,12 @@ export class WarmJobs {
       by,
       createdAt: now.toISOString(),
       wish: {
-        files: wish.files.map(({ path }) => path),
+        files: wish.files.slice(0, MAX_FILES_SHOWN).map(({ path }) => path),
+        count: wish.files.length,
         platforms: wish.platforms.map(String),
         client: wish.client,
         pieces,
       },
-      diagnostics: [],
       isPlanned: false,
       totals: totalsOf([]),
       bytes: 0,
@@ -126,7 +128,7 @@ export class WarmJobs {
     };
     await this.#store.putHead(head);
     await this.#store.enter(id, { isRunning: true, createdAt: now.getTime() });
-    this.#begin({ head, items: [] });
+    this.#begin({ head, items: [], findings: NO_FINDINGS });
     return head;
   }
 
@@ -164,7 +166,7 @@ export class WarmJobs {
    * @throws JobIsRunning
    */
   async retry(id: string): Promise<JobHead> {
-    const { head, items } = await this.get(id);
+    const { head, items, findings } = await this.get(id);
     if (head.state === 'running') throw new JobIsRunning();
     // What is not known to be there is looked for anew: there may be a version by now.
     const isPlanned = head.isPlanned && !items.some(({ kind, outcome }) => !kind && outcome === 'failed');
@@ -174,6 +176,7 @@ export class WarmJobs {
     const job: Job = {
       head: { ...head, state: 'running', endedAt: undefined, reason: undefined, isPlanned, owner: this.#owner() },
       items: left,
+      findings,
     };
     await this.#putWhole(job);
     await this.#store.enter(id, { isRunning: true, createdAt: Date.parse(head.createdAt) });
@@ -240,6 +243,7 @@ export class WarmJobs {
         isPlanned: job.head.isPlanned && job.items.length === totals.items,
       },
       items: job.items,
+      findings: job.findings,
     });
   }
 

@@ -4,8 +4,18 @@ import type { MirroredAddress } from '../address/mirrored-address.ts';
 import type { Diagnostic } from '../configuration/requirements.ts';
 import { hasCode, LarderError } from '../errors.ts';
 import type { Logger } from '../logger.ts';
-import { fetchedFor, itemsOf, type Job, type JobHead, type JobItem, type JobOwner, totalsOf, wantedOf } from './job.ts';
-import { type JobStore, type Locks, PIECE_ITEMS } from './job-store.ts';
+import {
+  fetchedFor,
+  itemsOf,
+  type Job,
+  type JobFindings,
+  type JobHead,
+  type JobItem,
+  type JobOwner,
+  totalsOf,
+  wantedOf,
+} from './job.ts';
+import { type JobStore, PIECE_ITEMS } from './job-store.ts';
 import type { PlannedItem, WantedItem, Wish } from './wanted.ts';
 import { type Arriving, addressOf, type Outcome, type Warm, type Warmed } from './warm.ts';
 
@@ -59,7 +69,7 @@ export class WarmRun {
   #items: JobItem[];
   #totals: JobHead['totals'];
   #fetched: number;
-  #locks: Locks = new Map();
+  #findings: JobFindings;
   #broughtIn: ReadonlySet<string> = new Set();
   #left: 'cancelled' | 'handed over' | 'lost' | undefined;
   #isStoreFailing = false;
@@ -71,6 +81,7 @@ export class WarmRun {
     setMaxListeners(2 * WORKERS, this.#abort.signal);
     this.#head = { ...job.head, state: 'running', endedAt: undefined, reason: undefined };
     this.#items = [...job.items];
+    this.#findings = job.findings;
     this.#totals = totalsOf(this.#items);
     this.#fetched = fetchedFor(this.#items);
   }
@@ -81,6 +92,7 @@ export class WarmRun {
     return {
       head: { ...this.#head, totals: { ...this.#totals }, bytes: this.#fetched + arriving, owner: this.#owner },
       items: this.#items,
+      findings: this.#findings,
     };
   }
 
@@ -125,10 +137,8 @@ export class WarmRun {
   }
 
   async #work(): Promise<void> {
-    const { store, mayWarm } = this.#deps;
-    const may = await mayWarm(this.#head.by);
-    if (this.#head.isPlanned) this.#locks = await store.locks(this.#head.id);
-    else await this.#plan(may);
+    const may = await this.#deps.mayWarm(this.#head.by);
+    if (!this.#head.isPlanned) await this.#plan(may);
     const waiting = [...this.#items.keys()].filter((index) => this.#items[index]?.outcome === undefined);
     const again = await this.#pass(waiting, may, { isLast: false });
     if (again.length === 0) return;
@@ -149,15 +159,15 @@ export class WarmRun {
       const known = before.get(`${item.kind ?? ''} ${item.name}`);
       return known ?? (item.outcome ? { ...item, sequence: this.#next() } : item);
     });
-    this.#locks = locksOf(items);
+    this.#findings = { diagnostics: diagnostics.slice(0, MAX_DIAGNOSTICS), locks: locksOf(items) };
     this.#broughtIn = planned.broughtIn;
     this.#totals = totalsOf(this.#items);
     this.#fetched = fetchedFor(this.#items);
-    await store.putLocks(id, this.#locks);
+    await store.putFindings(id, this.#findings);
     for (let piece = 0; piece * PIECE_ITEMS < this.#items.length; piece += 1) {
       await store.putItems(id, this.#items, piece);
     }
-    this.#head = { ...this.#head, isPlanned: true, diagnostics: diagnostics.slice(0, MAX_DIAGNOSTICS) };
+    this.#head = { ...this.#head, isPlanned: true };
     // Only now: whoever goes on with it finds all of it.
     await store.putHead(this.job.head);
     for (const { outcome } of this.#items) if (outcome) this.#deps.onOutcome(outcome);
@@ -188,7 +198,7 @@ export class WarmRun {
     if (!wanted) return { outcome: 'failed', reason: 'it is not known what this is' };
     const address = addressOf(wanted);
     if (!may(address)) return { outcome: 'failed', reason: `this token is not for ${address}` };
-    const locked = this.#locks.get(versionOf(wanted));
+    const locked = this.#findings.locks[versionOf(wanted)];
     let arriving: Arriving | undefined;
     const onArriving = (one: Arriving) => {
       arriving = one;
@@ -340,6 +350,8 @@ function versionOf(wanted: WantedItem): string {
   return `${addressOf(wanted)} ${version}`;
 }
 
-function locksOf(items: readonly PlannedItem[]): Locks {
-  return new Map(items.flatMap((one) => ('wanted' in one && one.locked ? [[versionOf(one.wanted), one.locked]] : [])));
+function locksOf(items: readonly PlannedItem[]): JobFindings['locks'] {
+  return Object.fromEntries(
+    items.flatMap((one) => ('wanted' in one && one.locked ? [[versionOf(one.wanted), [...one.locked]]] : [])),
+  );
 }

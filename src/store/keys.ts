@@ -46,8 +46,8 @@ export const metadataKeys = {
   jobWish: (id: string, piece: number): string => `${METADATA_VERSION}:job-wish:${id}:${piece}`,
   /** What a job consists of, in pieces. */
   jobItems: (id: string, piece: number): string => `${METADATA_VERSION}:job-items:${id}:${piece}`,
-  /** What lock files say of what a job brings in. */
-  jobLocks: (id: string): string => `${METADATA_VERSION}:job-locks:${id}`,
+  /** What there was to say about what a job was asked for. */
+  jobFindings: (id: string): string => `${METADATA_VERSION}:job-findings:${id}`,
   /** Somebody wants a job to end. */
   jobCancel: (id: string): string => `${METADATA_VERSION}:job-cancel:${id}`,
   /** Who runs what is scheduled for one moment. */

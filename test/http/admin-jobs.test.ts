@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { Agent, request } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { type ReceivedEvent, receivedEvents } from '../../src/cli/event-source.ts';
-import type { JobDocument } from '../../src/http/job-documents.ts';
+import type { WholeJobDocument } from '../../src/http/job-documents.ts';
 import { NARROW, OPS, startWarmScene, type WarmScene } from '../mirror/warm-scene.ts';
 import { afterTest } from '../support/after-test.ts';
 import { holdAfter, trickle } from '../support/faults.ts';
@@ -52,7 +52,7 @@ describe('the events of a job', () => {
     const id = await scene.warm(scene.wish);
     const received = await all(await scene.events(id));
     expect(received[0]).toMatchObject({ type: 'snapshot', data: { id, state: 'running' } });
-    const [snapshot] = received.map(({ data }) => data as JobDocument);
+    const [snapshot] = received.map(({ data }) => data as WholeJobDocument);
     const items = snapshot?.items ?? [];
     const known = items.filter(({ outcome }) => outcome);
     const told = received.filter(({ type }) => type === 'item');

@@ -1,12 +1,12 @@
 import { expect } from 'vitest';
-import type { JobDocument, JobItemDocument } from '../../src/http/job-documents.ts';
+import type { WholeJobDocument } from '../../src/http/job-documents.ts';
 import { eventually, type Scene, type SceneOptions, startScene } from './scene.ts';
 
 export const OPS = 'token-of-the-operators';
 export const NARROW = 'token-of-the-platform-team';
 
 /** What a job and its items look like once they have come over the wire. */
-export type JobAnswer = JobDocument & { readonly items: readonly JobItemDocument[] };
+export type JobAnswer = WholeJobDocument;
 
 export interface WarmScene extends Scene {
   /** Begins a job with a warm list, or with a file of this name. */
