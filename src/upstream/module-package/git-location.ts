@@ -60,7 +60,8 @@ function expanded(parts: LocationParts, refuse: Refuse): LocationParts {
   if (!isGitShorthand(parts.address)) return parts;
   const segments = parts.address.split('/');
   const own = segments.slice(0, SHORTHANDS[segments[0] ?? '']);
-  if (own.length < 3 || own[1] === '' || own[2] === '') throw refuse('that names a git host and no repository there');
+  if (own.length < 3 || own.some((name) => /^\.*$/.test(name)))
+    throw refuse('that names a git host and no repository there');
   const path = own.join('/').replace(/\/$/, '');
   const inside = segments.slice(own.length).join('/');
   return {
