@@ -8,7 +8,7 @@ import { type GapDocument, type GapReportDocument, gapReportDocument } from '../
 import { Gaps } from '../mirror/gaps.ts';
 import { Policy } from '../mirror/policy.ts';
 import type { Wish } from '../mirror/wanted.ts';
-import { WishReader } from '../mirror/wish-reader.ts';
+import { clientOf, WishReader } from '../mirror/wish-reader.ts';
 import { DataDirectory } from './data-directory.ts';
 import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
 import { counted } from './tables.ts';
@@ -22,10 +22,13 @@ const TROUBLE = 2;
 interface GapsOptions extends ServerOptions {
   readonly config?: string;
   readonly platform: readonly string[];
-  readonly client: Wish['client'];
+  readonly client?: Wish['client'];
   readonly stdinName?: string;
   readonly json?: boolean;
 }
+
+/** As given on the command line: whose rules hold may be left to the configuration. */
+type Given = Omit<Wish, 'client'> & Partial<Pick<Wish, 'client'>>;
 
 /**
  * `larder gaps FILE…`: what `init` would fail on if nothing could be fetched any more, on a running server or in the
@@ -37,9 +40,7 @@ export function addGaps(program: Command): void {
     .description('list what would fail if upstream were gone: for lock files, configurations and lists')
     .argument('<file...>', 'files, directories, patterns; - is standard input')
     .option('--platform <os_arch>', 'repeatable; else those of a list, else warm.platforms', collected, [])
-    .addOption(
-      new Option('--client <client>', 'whose rules hold').choices(['opentofu', 'terraform']).default('opentofu'),
-    )
+    .addOption(new Option('--client <client>', 'whose rules hold').choices(['opentofu', 'terraform']))
     .option('--stdin-name <name>', 'what the file on standard input would be called')
     .option('-c, --config <file>', 'without --server: whose data directory to look into (also LARDER_CONFIG)')
     .option('--json', 'the report as one JSON object')
@@ -49,7 +50,11 @@ export function addGaps(program: Command): void {
     process.exitCode = TROUBLE;
     try {
       const { files } = await collectWish(args, { stdinName: options.stdinName });
-      const wish = { files, platforms: options.platform.map(Platform.parse), client: options.client };
+      const wish = {
+        files,
+        platforms: options.platform.map(Platform.parse),
+        ...(options.client && { client: options.client }),
+      };
       const report = await (options.server === undefined ? findHere : findThere)(wish, options);
       for (const diagnostic of report.diagnostics) console.error(formatDiagnostic(diagnostic));
       console.log(options.json ? JSON.stringify(report) : shown(report));
@@ -66,7 +71,7 @@ function collected(value: string, earlier: readonly string[]): string[] {
   return [...earlier, value];
 }
 
-async function findThere(wish: Wish, options: GapsOptions): Promise<GapReportDocument> {
+async function findThere(wish: Given, options: GapsOptions): Promise<GapReportDocument> {
   const server = await RunningServer.at(options.server ?? '', options);
   try {
     const platforms = wish.platforms.map(String);
@@ -76,14 +81,14 @@ async function findThere(wish: Wish, options: GapsOptions): Promise<GapReportDoc
   }
 }
 
-async function findHere(wish: Wish, options: GapsOptions): Promise<GapReportDocument> {
+async function findHere(wish: Given, options: GapsOptions): Promise<GapReportDocument> {
   const here = await DataDirectory.open(options.config);
   const converter = new HclConverter();
   try {
     const { config, archives, modules } = here.carried;
     const reader = new WishReader({ converter, defaultPlatforms: config.warm.platforms });
     const gaps = new Gaps({ reader, policy: policyOf(config), archives, modules });
-    return gapReportDocument(await gaps.find(wish));
+    return gapReportDocument(await gaps.find({ client: clientOf(config.upstreams.default), ...wish }));
   } finally {
     await converter.close();
     await here.close();

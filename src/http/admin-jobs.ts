@@ -1,6 +1,7 @@
 import { type Request, type RequestHandler, type Response, Router } from 'express';
 import { NotFound } from '../errors.ts';
 import { watchJob } from '../mirror/job-watch.ts';
+import type { Wish } from '../mirror/wanted.ts';
 import { JobIsRunning, type WarmJobs } from '../mirror/warm-jobs.ts';
 import type { AuditTrail } from './audit-entry.ts';
 import type { Client } from './authenticate.ts';
@@ -21,7 +22,16 @@ import { readWish } from './wish-request.ts';
  *
  * A token that is for some addresses only sees its own jobs.
  */
-export function jobRoutes({ jobs, audit }: { jobs: WarmJobs; audit?: AuditTrail | undefined }): Router {
+export function jobRoutes({
+  jobs,
+  defaultClient,
+  audit,
+}: {
+  jobs: WarmJobs;
+  /** Whose rules hold for wishes that name none. */
+  defaultClient?: Wish['client'] | undefined;
+  audit?: AuditTrail | undefined;
+}): Router {
   const router = Router({ caseSensitive: true, strict: true });
 
   const record = (event: string, req: Request, res: Response, fields: Readonly<Record<string, unknown>>) => {
@@ -39,7 +49,7 @@ export function jobRoutes({ jobs, audit }: { jobs: WarmJobs; audit?: AuditTrail 
 
   const begin: RequestHandler = async (req, res) => {
     const client = notesOf(res).client as Client;
-    const { id, wish } = await jobs.create(await readWish(req, res), client.subject);
+    const { id, wish } = await jobs.create(await readWish(req, res, defaultClient), client.subject);
     record('warm-began', req, res, { job: id, files: wish.files, platforms: wish.platforms });
     notesOf(res).outcome = 'began';
     send(res, 202, { job: id }, { Location: `jobs/${id}` });

@@ -36,7 +36,7 @@ const query = z.object({
     .transform((given) => [given].flat())
     .pipe(platforms)
     .default([]),
-  client: client.default('opentofu'),
+  client: client.optional(),
 });
 
 const files = z.strictObject({
@@ -52,12 +52,13 @@ const files = z.strictObject({
  * The wish in a request, in any of its forms: files as JSON; one file as it is, with its name as `?file=`; the JSON of a
  * warm list or of a configuration itself. `?platform=` (repeated) and `?client=` go with each of them, and what the
  * JSON says of both goes before.
+ * @param defaultClient where neither names one
  * @throws RequestError 413 when it is longer than 16 MiB, 415 when it is compressed, or neither JSON nor named; 400 when
  *   it has none of these forms
  */
-export async function readWish(req: Request, res: Response): Promise<Wish> {
+export async function readWish(req: Request, res: Response, defaultClient: Wish['client'] = 'opentofu'): Promise<Wish> {
   const asked = parseRequest(query, req.query);
-  const base = { platforms: asked.platform, client: asked.client };
+  const base = { platforms: asked.platform, client: asked.client ?? defaultClient };
   if (asked.file === undefined && !req.is('application/json')) {
     throw new RequestError(415, 'UNSUPPORTED_MEDIA_TYPE', 'the request must have a body of JSON, or name its file', {
       hint: 'send JSON with Content-Type: application/json, any other file with its name: ?file=.terraform.lock.hcl',

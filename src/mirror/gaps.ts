@@ -16,6 +16,7 @@ import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import type { ModuleStore, StoredPackage } from '../store/module-store.ts';
 import { readModuleFiles } from './module-files.ts';
 import type { Policy } from './policy.ts';
+import { parseStatementFile } from './release-statement.ts';
 import { isForAll } from './upstream-answers.ts';
 import type { Wish } from './wanted.ts';
 import type { WishReader } from './wish-reader.ts';
@@ -59,7 +60,7 @@ export interface GapReport {
 interface GapsDeps {
   readonly reader: WishReader;
   readonly policy: Pick<Policy, 'admit'>;
-  readonly archives: Pick<ArchiveStore, 'list' | 'computePackageHash'>;
+  readonly archives: Pick<ArchiveStore, 'list' | 'getRelease' | 'computePackageHash'>;
   readonly modules: Pick<ModuleStore, 'list' | 'read'>;
 }
 
@@ -85,7 +86,8 @@ export class Gaps {
     );
     for (const requirement of requirements.providers) await search.provider(requirement, platforms);
     for (const call of requirements.modules) await search.module(call);
-    return { gaps: search.gaps, diagnostics, platforms, present: search.present };
+    const all = [...diagnostics, ...search.diagnostics];
+    return { gaps: search.gaps, diagnostics: all, platforms, present: search.present };
   }
 }
 
@@ -96,6 +98,7 @@ class Search {
   readonly #gaps = new Map<string, Gap>();
   readonly #archives = new Set<string>();
   readonly #packages = new Set<string>();
+  readonly #unstated = new Map<string, Diagnostic>();
 
   constructor(deps: GapsDeps, mayHave: MayHave) {
     this.#deps = deps;
@@ -108,6 +111,11 @@ class Search {
 
   get present(): GapReport['present'] {
     return { archives: this.#archives.size, packages: this.#packages.size };
+  }
+
+  /** What some clients would fail on, and others would not. */
+  get diagnostics(): readonly Diagnostic[] {
+    return [...this.#unstated.values()];
   }
 
   /** Of what is stored. */
@@ -168,6 +176,7 @@ class Search {
         this.#tell({ ...what, kind: 'lock', lockFile: locked.file, reason });
       } else {
         this.#archives.add(String(found.archive));
+        await this.#lookForStatement(found, origins);
       }
     }
   }
@@ -179,6 +188,19 @@ class Search {
     if (stored.h1 && hashes.includes(stored.h1)) return true;
     const computed = await this.#deps.archives.computePackageHash(stored);
     return computed !== undefined && (hashes.includes(computed.unpacked) || hashes.includes(computed.zip));
+  }
+
+  /** Clients that verify signatures themselves want to know what was signed, and by whom. */
+  async #lookForStatement({ archive }: StoredArchive, [origin]: readonly Origin[]): Promise<void> {
+    const { provider, version } = archive;
+    const release = `${provider} ${version}`;
+    if (!origin || this.#unstated.has(release)) return;
+    const files = await this.#deps.archives.getRelease(provider, version);
+    if (files?.statement && parseStatementFile(files.statement)) return;
+    const message =
+      `the archives of ${release} are stored without what its registry says of them: a network mirror can do without, ` +
+      'clients with a host block cannot; warm it again';
+    this.#unstated.set(release, { ...origin, severity: 'warning', message });
   }
 
   /** Why nothing of it is to be had here once upstream is gone, stored or not. */

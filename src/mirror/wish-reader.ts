@@ -22,6 +22,11 @@ const DEFAULT_HOSTNAMES: Readonly<Record<Wish['client'], Hostname>> = {
   terraform: Hostname.parse('registry.terraform.io'),
 };
 
+/** Whose rules hold when nobody says so: those of the client whose own registry is the default one. */
+export function clientOf(defaultUpstream: Hostname): Wish['client'] {
+  return String(defaultUpstream) === String(DEFAULT_HOSTNAMES.terraform) ? 'terraform' : 'opentofu';
+}
+
 /** The package of a module, for what it requires in turn; `undefined` when it is not at hand. May reject. */
 export type ReadChildPackage = (call: ModuleRequirement) => Promise<ChildPackage | undefined>;
 

@@ -21,13 +21,18 @@ interface Answer {
 /** Sends a body to a server that answers with the wish it has read. */
 async function post(
   body: string | Buffer,
-  { query = '', type = 'application/json', headers = {} }: { query?: string; type?: string; headers?: object } = {},
+  {
+    query = '',
+    type = 'application/json',
+    headers = {},
+    defaultClient,
+  }: { query?: string; type?: string; headers?: object; defaultClient?: 'terraform' } = {},
 ): Promise<Answer> {
   const application = express();
   application.set('query parser', 'simple');
   application.post('/', async (req, res) => {
     try {
-      const { files, platforms, client } = await readWish(req, res);
+      const { files, platforms, client } = await readWish(req, res, defaultClient);
       res.json({ status: 200, wish: { files, platforms: platforms.map(String), client } });
     } catch (error) {
       if (!(error instanceof RequestError)) throw error;
@@ -121,6 +126,16 @@ test.each([
   const answer = await post(LIST, { query });
   expect(answer.status).toBe(400);
   expect(answer.error).toMatch(words);
+});
+
+test('whose rules hold is told by the JSON, else by the query, else by the default', async () => {
+  const files = [{ path: 'a.tf', text: '' }];
+  const clientOf = async (...args: Parameters<typeof post>) => (await post(...args)).wish?.client;
+  const asked = { query: '?client=terraform' };
+  expect(await clientOf(JSON.stringify({ files, client: 'opentofu' }), asked)).toBe('opentofu');
+  expect(await clientOf(JSON.stringify({ files }), asked)).toBe('terraform');
+  expect(await clientOf(LIST, { defaultClient: 'terraform' })).toBe('terraform');
+  expect(await clientOf(LIST, { query: '?client=opentofu', defaultClient: 'terraform' })).toBe('opentofu');
 });
 
 test('a body that is not JSON needs a name', async () => {

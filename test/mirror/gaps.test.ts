@@ -1,3 +1,5 @@
+import { readdir, rm } from 'node:fs/promises';
+import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { moduleTarGz } from '../support/module-archive.ts';
 import type { PublishedVersion } from '../support/published-provider.ts';
@@ -273,6 +275,21 @@ describe('gaps', () => {
     const text = `terraform {\n  required_providers {\n    widget = {\n      source  = "${source}"\n      version = "~> 1.0"\n    }\n  }\n}\n`;
     const { gaps } = await scene.ask({ 'main.tf': text });
     expect(gaps).toMatchObject([{ address: source, constraint: '~> 1.0', wantedBy: [{ file: 'main.tf' }] }]);
+  });
+
+  it('come with a warning when only clients with a host block would fail', async () => {
+    const scene = await begin();
+    await store(scene, '1.1.0');
+    const list = { 'list.txt': `${scene.registry.hostname}/acme/widget\n` };
+    expect(await scene.ask(list)).toMatchObject({ gaps: [], diagnostics: [] });
+    const { dataDirectory } = scene.larder.setup;
+    for (const name of await readdir(path.join(dataDirectory, 'providers'), { recursive: true })) {
+      if (name.endsWith('_release.json')) await rm(path.join(dataDirectory, 'providers', name));
+    }
+    expect(await scene.ask(list)).toMatchObject({
+      gaps: [],
+      diagnostics: [{ file: 'list.txt', at: '1', severity: 'warning', message: expect.stringContaining('host block') }],
+    });
   });
 
   it('of a provider whose registry decides who may have it are there, stored or not', async () => {
