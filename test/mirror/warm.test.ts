@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { status } from '../support/faults.ts';
+import { holdAnswer, status } from '../support/faults.ts';
 import { publishNet, withModules } from './module-scene.ts';
 import { archiveName, eventually, hashesIn } from './scene.ts';
 import { NARROW, outcomes, startWarmScene } from './warm-scene.ts';
@@ -94,6 +94,22 @@ describe('what becomes of what is wanted', () => {
     scene.registry.releases.on(new RegExp(archiveName('1.0.0', 'linux_amd64')), status(503), { times: 4 });
     const job = await scene.ended(await scene.warm({ providers: [`${scene.registry.hostname}/acme/widget`] }));
     expect(job.items).toMatchObject([{ outcome: 'stored' }]);
+  });
+
+  it('clients find a turn, however much is being warmed', async () => {
+    const scene = await startWarmScene({
+      providers: ['a', 'b', 'c', 'd', 'widget'].map((type) => ({ type })),
+      config: { limits: { downloads: 2 }, warm: { concurrency: 4 } },
+    });
+    const { registry } = scene;
+    const hold = holdAnswer();
+    registry.releases.on(/provider-[abcd]_.*\.zip/, hold.fault);
+    const id = await scene.warm({ providers: ['a', 'b', 'c', 'd'].map((type) => `${registry.hostname}/acme/${type}`) });
+    await hold.reached;
+    expect((await scene.archive()).status).toBe(200);
+    expect(registry.releases.requests.count(/^GET .*provider-[abcd]_.*\.zip/)).toBe(1);
+    hold.release();
+    expect((await scene.ended(id)).totals).toMatchObject({ stored: 4 });
   });
 
   it('a token for some addresses warms those, and sees its own jobs only', async () => {

@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import { JobStatusLine, shownJob } from '../../src/cli/job-display.ts';
+import type { WholeJobDocument } from '../../src/http/job-documents.ts';
+
+const totals = { items: 4, present: 1, stored: 1, unsupported: 1, failed: 1, waiting: 0 };
+const JOB: WholeJobDocument = {
+  id: '20260102-030405-abcdef',
+  state: 'finished',
+  by: 'token:ops',
+  createdAt: '2026-01-02T03:04:05Z',
+  totals,
+  bytes: 3 * 1024 * 1024,
+  wish: { files: ['main.tf'], count: 1, platforms: [], client: 'opentofu' },
+  diagnostics: [{ severity: 'error', file: 'main.tf', at: '3:1', message: 'this is not HCL' }],
+  items: [
+    { name: 'h/acme/a 1.0.0 linux_amd64', kind: 'archive', outcome: 'present', note: 'not covered by the lock file' },
+    { name: 'h/acme/b 1.0.0 linux_amd64', kind: 'archive', outcome: 'stored', bytes: 3 * 1024 * 1024 },
+    { name: 'h/acme/c 1.0.0 linux_amd64', kind: 'archive', outcome: 'unsupported', reason: 'not for this platform' },
+    { name: 'h/acme/d', outcome: 'failed', reason: 'h has no acme/d' },
+  ],
+};
+
+/** What a terminal of this width was sent. */
+function terminal(columns: number) {
+  const written: string[] = [];
+  const stream = { columns, write: (text: string) => written.push(text) > 0 } as unknown as NodeJS.WriteStream;
+  return { written, display: new JobStatusLine(stream) };
+}
+
+describe('a job on a terminal', () => {
+  it('is one line that is drawn again, and never wraps', () => {
+    const { written, display } = terminal(40);
+    display.began(JOB.id);
+    display.progress({ state: 'running', totals: { ...totals, failed: 0, waiting: 1 }, bytes: 2048 });
+    display.lost();
+    expect(written).toHaveLength(3);
+    for (const text of written) {
+      expect(text.startsWith('\r\u001b[2K')).toBe(true);
+      expect(text.replace('\r\u001b[2K', '').length).toBeLessThan(40);
+      expect(text).not.toContain('\n');
+    }
+    expect(written[1]).toContain('3 of 4: 1 present, 1 stored (2.0 KiB)');
+  });
+
+  it('ends with what is not there, and what was said', () => {
+    const { written, display } = terminal(80);
+    display.ended(JOB);
+    expect(written.join('')).toContain(shownJob(JOB));
+    expect(shownJob(JOB).split('\n')).toEqual([
+      'main.tf:3:1: this is not HCL',
+      'h/acme/a 1.0.0 linux_amd64: not covered by the lock file',
+      'NOT THERE                   OUTCOME      WHY',
+      'h/acme/c 1.0.0 linux_amd64  unsupported  not for this platform',
+      'h/acme/d                    failed       h has no acme/d',
+      '4 items: 1 present, 1 stored (3.0 MiB), 1 unsupported, 1 failed',
+    ]);
+  });
+
+  it('says why it did not come to its end', () => {
+    expect(shownJob({ ...JOB, state: 'cancelled', totals: { ...totals, waiting: 2 } })).toMatch(
+      /cancelled; 2 were not/,
+    );
+    expect(shownJob({ ...JOB, state: 'failed', reason: 'no such token' })).toMatch(/failed: no such token$/);
+    const nothing = { items: 0, present: 0, stored: 0, unsupported: 0, failed: 0, waiting: 0 };
+    expect(shownJob({ ...JOB, totals: nothing, items: [], diagnostics: [] })).toMatch(/^nothing in these files/);
+  });
+});
