@@ -28,8 +28,8 @@ export async function expandPattern(pattern: string, cwd: string): Promise<strin
 
 async function step(directory: string, part: string, at: { cwd: string; isLast: boolean }): Promise<string[]> {
   if (part === '**') {
-    const below = await directoriesBelow(directory, at.cwd);
-    return at.isLast ? below.filter((one) => one !== directory) : below;
+    // At the end it is the directory as a whole.
+    return at.isLast ? [directory || '.'] : directoriesBelow(directory, at.cwd);
   }
   if (!isGlob(part)) return [join(directory, part)];
   const entries = await entriesOf(directory, at.cwd);

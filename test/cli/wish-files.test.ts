@@ -80,6 +80,8 @@ describe('the files of a command', () => {
     expect(await pathsOf(['a/*'], cwd)).toEqual(['a/dev/main.tf', 'a/prod/.terraform.lock.hcl', 'a/prod/main.tf']);
     expect(await pathsOf(['lists/*'], cwd)).toEqual(['lists/one.yaml', 'lists/two.json']);
     expect(await pathsOf(['**/*.tf'], cwd)).toEqual(['a/dev/main.tf', 'a/prod/main.tf']);
+    expect(await pathsOf(['a/**'], cwd)).toEqual(await pathsOf(['a'], cwd));
+    expect(await pathsOf(['**'], cwd)).toEqual(await pathsOf(['a'], cwd));
     expect(await pathsOf(['**/.terraform.lock.hcl'], cwd)).toEqual(['a/prod/.terraform.lock.hcl']);
     expect(await pathsOf([path.join(cwd, 'a/[d]*/main.t?')], cwd)).toEqual(['a/dev/main.tf']);
   });
