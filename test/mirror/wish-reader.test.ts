@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { Platform } from '../../src/address/platform.ts';
 import { HclConverter } from '../../src/configuration/hcl-converter.ts';
@@ -159,6 +160,46 @@ acme/net/aws
     expect(plain).toEqual([`${OPENTOFU}/acme/aws 1.0.0`]);
     expect(severities).toContain('error');
   });
+});
+
+it('whatever is in files, a wish is read', async () => {
+  const name = fc.constantFrom(
+    'main.tf.json',
+    '.terraform.lock.hcl',
+    'a.lock.hcl',
+    'l.yaml',
+    'l.json',
+    'l.txt',
+    '../x.tofu.json',
+  );
+  const scrap = fc.constantFrom(
+    '{"terraform":{"required_providers":',
+    '{"a":{"source":"acme/a","version":"~> 1"}}',
+    '}}',
+    'provider "registry.opentofu.org/acme/a" {\n',
+    'version = "1.0.0"\n',
+    'hashes = [',
+    ']\n}\n',
+    'providers:\n',
+    '- acme/a@>= 1\n',
+    'modules: [&x {source: *x}]\n',
+    '\uFEFF',
+    '__proto__',
+    '"//": ',
+  );
+  const text = fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.array(scrap, { maxLength: 12 }).map((all) => all.join('')),
+    fc.json(),
+  );
+  const files = fc.array(fc.record({ path: name, text }), { maxLength: 4 });
+  await fc.assert(
+    fc.asyncProperty(files, async (given) => {
+      const read = await reader.read({ files: given, platforms: [], client: 'opentofu' });
+      expect(read.platforms).toHaveLength(1);
+    }),
+    { numRuns: 300 },
+  );
 });
 
 describe('modules of a registry', () => {
