@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -74,7 +74,10 @@ export class WarmSchedules {
   }
 
   start(): void {
-    this.#running = Promise.all(this.#schedules.map((schedule) => this.#follow(schedule)));
+    const names = distinctNames(this.#schedules);
+    this.#running = Promise.all(
+      this.#schedules.map((schedule, index) => this.#follow(schedule, names[index] ?? schedule.file)),
+    );
   }
 
   /** Begins nothing any more. */
@@ -83,7 +86,7 @@ export class WarmSchedules {
     await this.#running;
   }
 
-  async #follow(schedule: Schedule): Promise<void> {
+  async #follow(schedule: Schedule, name: string): Promise<void> {
     const cron = new Cron(schedule.cron, { mode: '5-part', paused: true });
     const { signal } = this.#closing;
     let due = cron.nextRun(new Date(this.#clock.now()));
@@ -93,20 +96,16 @@ export class WarmSchedules {
         await this.#clock.wait(Math.min(left, MAX_WAIT_MS), signal);
         continue;
       }
-      await this.#run(schedule, due).catch((error: unknown) => {
+      await this.#run(schedule, name, due).catch((error: unknown) => {
         this.#logger.error('what is scheduled could not be warmed', { file: schedule.file, error });
       });
       due = cron.nextRun(new Date(Math.max(this.#clock.now(), due.getTime())));
     }
   }
 
-  async #run({ file, cron, platforms = [] }: Schedule, due: Date): Promise<void> {
-    const name = createHash('sha256')
-      .update(`${path.basename(file)}\n${cron}`)
-      .digest('hex')
-      .slice(0, 16);
+  async #run({ file, platforms = [] }: Schedule, name: string, due: Date): Promise<void> {
     if (!(await this.#claims(metadataKeys.scheduled(name, due.toISOString())))) return;
-    const by = `schedule:${path.basename(file)}`;
+    const by = `schedule:${name}`;
     if ((await this.#jobs.list()).some((job) => job.by === by && job.state === 'running')) {
       this.#logger.warn('what is scheduled is still being warmed, and is not begun again', { file });
       return;
@@ -124,4 +123,13 @@ export class WarmSchedules {
     await wait(CLAIM_MS);
     return (await this.#store.get(key))?.value === this.#instance;
   }
+}
+
+/** What they are called where jobs are listed. The same on all replicas, which may keep their files in different places. */
+function distinctNames(schedules: readonly Schedule[]): string[] {
+  const names = schedules.map(({ file }) => path.basename(file));
+  return names.map((name, index) => {
+    const earlier = names.slice(0, index).filter((other) => other === name).length;
+    return earlier === 0 ? name : `${name}#${earlier + 1}`;
+  });
 }
