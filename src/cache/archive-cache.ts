@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import type { ProviderArchive } from '../address/archive.ts';
-import { UpstreamUnreachable } from '../errors.ts';
+import { type LarderError, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import { ArchiveDownload } from './archive-download.ts';
@@ -70,11 +70,16 @@ export class ArchiveCache {
     timer.abort();
   }
 
-  /** Gives up what is still running. Resolves when nothing of it is left. */
+  /** Gives up what is running now, and what waits. Everybody who waits gets the reason. Resolves when nothing of it is left. */
+  async breakOff(reason: (archive: ProviderArchive) => LarderError): Promise<void> {
+    for (const download of this.#downloads.values()) download.abort(reason(download.archive));
+    await Promise.all(this.#running);
+  }
+
+  /** Gives up what is still running, and all that comes. Resolves when nothing of it is left. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const [key, download] of this.#downloads) download.abort(shuttingDown(key));
-    await Promise.all(this.#running);
+    await this.breakOff(shuttingDown);
   }
 
   async #read(archive: ProviderArchive, load: () => Promise<ArchiveSource>): Promise<ReadableArchive> {
@@ -99,7 +104,7 @@ export class ArchiveCache {
         if (stored) this.#announce(stored);
       },
     });
-    if (this.#closed) download.abort(shuttingDown(key));
+    if (this.#closed) download.abort(shuttingDown(archive));
     this.#downloads.set(key, download);
     const running = this.#limit(() => download.run()).finally(() => this.#running.delete(running));
     this.#running.add(running);
@@ -115,6 +120,6 @@ export class ArchiveCache {
   }
 }
 
-function shuttingDown(archive: string): UpstreamUnreachable {
+function shuttingDown(archive: ProviderArchive): UpstreamUnreachable {
   return new UpstreamUnreachable('Larder', 'busy', `is shutting down and does not fetch ${archive} any more`);
 }

@@ -25,7 +25,7 @@ const RESUME_DELAY_MS = 200;
  * what has the promised digest is committed. It belongs to nobody who waits for it: it goes on when they hang up.
  */
 export class ArchiveDownload {
-  readonly #archive: ProviderArchive;
+  readonly archive: ProviderArchive;
   readonly #store: ArchiveStore;
   readonly #logger: Logger;
   readonly #load: () => Promise<ArchiveSource>;
@@ -44,7 +44,7 @@ export class ArchiveDownload {
     /** Called once, before anybody who waits hears of the end: from now on the store knows better. */
     onEnd: (stored: StoredArchive | undefined) => void;
   }) {
-    this.#archive = deps.archive;
+    this.archive = deps.archive;
     this.#store = deps.store;
     this.#logger = deps.logger;
     this.#load = deps.load;
@@ -86,10 +86,10 @@ export class ArchiveDownload {
 
   async #obtain(): Promise<{ stored: StoredArchive; isNew: boolean }> {
     // Another download may have ended between the reader's look into the store and this one's turn.
-    const present = await this.#store.find(this.#archive);
+    const present = await this.#store.find(this.archive);
     if (present) return { stored: present, isNew: false };
     const source = await unlessAborted(this.#load(), this.#abort.signal);
-    const adopted = await this.#store.adopt(this.#archive, source);
+    const adopted = await this.#store.adopt(this.archive, source);
     if (adopted) return { stored: adopted, isNew: true };
     return { stored: await this.#fetch(source), isNew: true };
   }
@@ -100,7 +100,7 @@ export class ArchiveDownload {
     } catch (error) {
       if (!this.#wasResumed || !hasCode(error, 'INTEGRITY_MISMATCH')) throw error;
       this.#logger.warn('a resumed download is not what it should be and is fetched again from its beginning', {
-        archive: this.#archive.toString(),
+        archive: this.archive.toString(),
         error,
       });
       // Those who read have bytes that may be wrong; those who come now get the new ones.
@@ -113,14 +113,14 @@ export class ArchiveDownload {
   }
 
   async #fetchOnce(source: ArchiveSource): Promise<StoredArchive> {
-    const incoming = await this.#store.receive(this.#archive);
+    const incoming = await this.#store.receive(this.archive);
     try {
       const digest = createHash('sha256');
       await this.#receive(source, incoming, digest);
       const sha256 = digest.digest('hex');
       if (sha256 !== source.sha256) {
         throw new IntegrityMismatch(
-          `${this.#archive} is not what was promised: its SHA-256 should be ${source.sha256} and is ${sha256}`,
+          `${this.archive} is not what was promised: its SHA-256 should be ${source.sha256} and is ${sha256}`,
         );
       }
       // Whoever reads it has waited long enough: making it durable is our own affair.
@@ -129,7 +129,7 @@ export class ArchiveDownload {
       return await incoming.commit(source.sha256);
     } catch (error) {
       await incoming.abort().catch((cause: unknown) => {
-        this.#logger.warn('a partial file could not be removed', { archive: this.#archive.toString(), error: cause });
+        this.#logger.warn('a partial file could not be removed', { archive: this.archive.toString(), error: cause });
       });
       throw error;
     }
@@ -137,7 +137,7 @@ export class ArchiveDownload {
 
   /** What is kept already is the first that was seen, and stays. */
   async #keepRelease(files: ReleaseFiles): Promise<void> {
-    const { provider, version } = this.#archive;
+    const { provider, version } = this.archive;
     if (!(await this.#store.getRelease(provider, version))) await this.#store.putRelease(provider, version, files);
   }
 
@@ -157,7 +157,7 @@ export class ArchiveDownload {
         if (!hasProgressed || !isUnreachable(error) || resumes === MAX_RESUMES) throw error;
         this.#wasResumed = true;
         this.#logger.info('a download was interrupted and will be resumed', {
-          archive: this.#archive.toString(),
+          archive: this.archive.toString(),
           received: arrival?.written,
           error,
         });
@@ -188,19 +188,19 @@ export class ArchiveDownload {
   }
 
   async #append(opened: OpenedSource, arrival: Arrival, digest: Digest): Promise<void> {
-    const host = opened.host ?? this.#archive.provider.hostname.toString();
-    const { filename } = this.#archive;
+    const host = opened.host ?? this.archive.provider.hostname.toString();
+    const { filename } = this.archive;
     /** What is here already, when upstream begins again from the start. */
     let skip = arrival.written - opened.offset;
     for await (const bytes of bytesOf(opened.body, host, this.#abort.signal)) {
       if (skip < 0) throw new UpstreamInvalid(host, `answered with another part of ${filename} than was asked for`);
       if (opened.size !== undefined && arrival.size !== undefined && opened.size !== arrival.size) {
-        throw new IntegrityMismatch(`${this.#archive} changed its size from ${arrival.size} to ${opened.size} bytes`);
+        throw new IntegrityMismatch(`${this.archive} changed its size from ${arrival.size} to ${opened.size} bytes`);
       }
       const chunk = bytes.subarray(Math.min(skip, bytes.length));
       skip -= bytes.length - chunk.length;
       if (arrival.size !== undefined && arrival.written + chunk.length > arrival.size) {
-        throw new IntegrityMismatch(`${this.#archive} has more than the ${arrival.size} bytes it should have`);
+        throw new IntegrityMismatch(`${this.archive} has more than the ${arrival.size} bytes it should have`);
       }
       const written = arrival.append(chunk);
       digest.update(chunk);

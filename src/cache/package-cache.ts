@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import type { ModuleRelease } from '../address/module.ts';
-import { UpstreamUnreachable } from '../errors.ts';
+import { type LarderError, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ModuleStore, StoredPackage } from '../store/module-store.ts';
 import { type MakePackage, PackageMaking } from './package-making.ts';
@@ -87,11 +87,16 @@ export class PackageCache {
     timer.abort();
   }
 
-  /** Gives up what is still being made. Resolves when nothing of it is left. */
+  /** Gives up what is being made now, and what waits. Everybody who waits gets the reason. Resolves when nothing of it is left. */
+  async breakOff(reason: (release: ModuleRelease) => LarderError): Promise<void> {
+    for (const making of this.#makings.values()) making.abort(reason(making.release));
+    await Promise.all(this.#running);
+  }
+
+  /** Gives up what is still being made, and all that comes. Resolves when nothing of it is left. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const [key, making] of this.#makings) making.abort(shuttingDown(key));
-    await Promise.all(this.#running);
+    await this.breakOff(shuttingDown);
   }
 
   #readable(stored: StoredPackage): ReadableArchive {
@@ -117,7 +122,7 @@ export class PackageCache {
       },
     });
     this.#makings.set(key, making);
-    if (this.#closed) making.abort(shuttingDown(key));
+    if (this.#closed) making.abort(shuttingDown(release));
     const running = this.#limit(() => making.run()).finally(() => this.#running.delete(running));
     this.#running.add(running);
     return making;
@@ -132,6 +137,6 @@ export class PackageCache {
   }
 }
 
-function shuttingDown(release: string): UpstreamUnreachable {
+function shuttingDown(release: ModuleRelease): UpstreamUnreachable {
   return new UpstreamUnreachable('Larder', 'busy', `is shutting down and makes no package of ${release} any more`);
 }

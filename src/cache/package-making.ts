@@ -11,7 +11,7 @@ export type MakePackage = (work: WorkDirectory, signal: AbortSignal) => Promise<
 
 /** Makes one package and puts it into the store. It belongs to nobody who waits for it: it goes on when they hang up. */
 export class PackageMaking {
-  readonly #release: ModuleRelease;
+  readonly release: ModuleRelease;
   readonly #store: ModuleStore;
   readonly #make: MakePackage;
   readonly #timeLimitMs: number;
@@ -30,7 +30,7 @@ export class PackageMaking {
     /** Called once, before anybody who waits hears of the end. Told of the package when it is new. */
     onEnd: (stored: StoredPackage | undefined) => void;
   }) {
-    this.#release = deps.release;
+    this.release = deps.release;
     this.#store = deps.store;
     this.#make = deps.make;
     this.#timeLimitMs = deps.timeLimitMs;
@@ -60,14 +60,14 @@ export class PackageMaking {
     this.#hasBegun = true;
     try {
       // Another making may have ended between the reader's look into the store and this one's turn.
-      const present = signal.aborted ? undefined : await this.#store.find(this.#release);
+      const present = signal.aborted ? undefined : await this.#store.find(this.release);
       if (present) return this.#succeed(present, { isNew: false });
       signal.throwIfAborted();
       work = await this.#store.workDirectory();
       making = this.#begin(work);
       const made = await this.#inTime(making);
       await this.#compare(made);
-      this.#succeed(await this.#store.put(this.#release, made), { isNew: true });
+      this.#succeed(await this.#store.put(this.release, made), { isNew: true });
     } catch (error) {
       this.#fail(error);
     } finally {
@@ -85,7 +85,7 @@ export class PackageMaking {
   /** Also ends when the maker does not listen to its signal. */
   async #inTime(making: Promise<MadePackage>): Promise<MadePackage> {
     const { signal } = this.#abort;
-    const timer = setTimeout(() => this.#abort.abort(tookTooLong(this.#release, this.#timeLimitMs)), this.#timeLimitMs);
+    const timer = setTimeout(() => this.#abort.abort(tookTooLong(this.release, this.#timeLimitMs)), this.#timeLimitMs);
     let onAbort = () => {};
     const aborted = new Promise<never>((_, reject) => {
       onAbort = () => reject(signal.reason);
@@ -105,11 +105,11 @@ export class PackageMaking {
 
   /** What was first made under this version is never replaced by something else, whoever should have looked before. */
   async #compare({ sha256 }: MadePackage): Promise<void> {
-    const first = await this.#store.recall(this.#release);
+    const first = await this.#store.recall(this.release);
     if (!first || first.sha256 === sha256) return;
-    const { module, version } = this.#release;
+    const { module, version } = this.release;
     throw new IntegrityMismatch(
-      `the package of ${this.#release} is not what it was: its SHA-256 was ${first.sha256} when first made and is ${sha256} now`,
+      `the package of ${this.release} is not what it was: its SHA-256 was ${first.sha256} when first made and is ${sha256} now`,
       { hint: `an operator who knows why can accept it: larder purge ${module} ${version}` },
     );
   }

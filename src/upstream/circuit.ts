@@ -65,6 +65,11 @@ export class Circuits {
     return this.#passage(url, trouble);
   }
 
+  /** Every host is as good as any other again. */
+  forget(): void {
+    this.#troubles.clear();
+  }
+
   states(): readonly CircuitState[] {
     const now = this.#now();
     return [...this.#troubles].map(([origin, { failures, reason, openUntil, probing }]) => ({

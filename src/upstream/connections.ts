@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { Socket } from 'node:net';
 import tls, { type SecureContext } from 'node:tls';
 import { Agent, buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 import { InvalidConfiguration, UpstreamUnreachable } from '../errors.ts';
@@ -35,6 +36,8 @@ export class Connections {
   readonly #limits: ConnectionLimits;
   readonly #extraCa: string | undefined;
   readonly #pools = new Map<string, Dispatcher>();
+  /** All there are. Pools that are destroyed leave those that are being made, and those that became tunnels. */
+  readonly #sockets = new Set<Socket>();
   #closed = false;
 
   /** @throws InvalidConfiguration when a proxy is no usable URL */
@@ -64,24 +67,33 @@ export class Connections {
     return pool;
   }
 
-  /** Ends everything under way. */
-  async close(): Promise<void> {
-    this.#closed = true;
+  /** Ends everything under way, connections that are being made included. Later requests make new ones. */
+  async breakOff(): Promise<void> {
     const pools = [...this.#pools.values()];
     this.#pools.clear();
-    await Promise.all(pools.map((pool) => pool.destroy()));
+    const destroyed = Promise.all(pools.map((pool) => pool.destroy()));
+    for (const socket of this.#sockets) socket.destroy(new Error('not to be connected any more'));
+    await destroyed;
+  }
+
+  /** Ends everything under way, for good. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.breakOff();
   }
 
   #open(upstream: Upstream): Dispatcher {
     const { connectMs, headersMs, bodyIdleMs } = this.#limits;
     const trust = { secureContext: secureContext(upstream, this.#extraCa), timeout: connectMs };
     const options = {
-      connect: buildConnector({
-        ...trust,
-        autoSelectFamily: true,
-        autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_MS,
-        ...(upstream.privateNetwork ? {} : { lookup: lookupPublic as never }),
-      }),
+      connect: this.#watched(
+        buildConnector({
+          ...trust,
+          autoSelectFamily: true,
+          autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_MS,
+          ...(upstream.privateNetwork ? {} : { lookup: lookupPublic as never }),
+        }),
+      ),
       headersTimeout: headersMs,
       bodyTimeout: bodyIdleMs,
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -97,8 +109,24 @@ export class Connections {
       // `connect` serves hosts that need no proxy. The proxy itself may well be on a private address.
       requestTls: trust,
       proxyTls: { timeout: connectMs },
-      clientFactory: (origin, clientOptions) => new Pool(origin, { ...clientOptions, headersTimeout: headersMs }),
+      clientFactory: (origin, clientOptions: { connect?: unknown }) => {
+        const { connect } = clientOptions;
+        const watched = typeof connect === 'function' && {
+          connect: this.#watched(connect as buildConnector.connector),
+        };
+        return new Pool(origin, { ...clientOptions, ...watched, headersTimeout: headersMs });
+      },
     });
+  }
+
+  #watched(connector: buildConnector.connector): buildConnector.connector {
+    return (options, callback) => {
+      // The library's own connectors return what they connect, though their type does not say so.
+      const socket = connector(options, callback) as unknown;
+      if (!(socket instanceof Socket)) return;
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    };
   }
 }
 

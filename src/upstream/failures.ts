@@ -29,6 +29,11 @@ export function statusFailure(url: URL, status: number, retryAfterMs: number | u
   return new UpstreamInvalid(url.host, `answered ${status} for ${url.pathname}, which means nothing here`);
 }
 
+/** Nothing is sent there, whatever is wanted: Larder is sealed. */
+export function sealedFailure(host: string): UpstreamUnreachable {
+  return new UpstreamUnreachable(host, 'sealed', 'is not asked: Larder is sealed, nothing leaves it');
+}
+
 /** The caller's deadline passed, or it lost interest. */
 export function deadlineFailure(host: string, cause: unknown): UpstreamUnreachable {
   return new UpstreamUnreachable(host, 'timeout', 'did not answer in time', { cause });

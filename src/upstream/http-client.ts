@@ -2,13 +2,20 @@ import type { Readable } from 'node:stream';
 import { LRUCache } from 'lru-cache';
 import pLimit, { type LimitFunction } from 'p-limit';
 import { type Dispatcher, request } from 'undici';
-import { type LarderError, UpstreamInvalid, UpstreamUnreachable } from '../errors.ts';
+import { type LarderError, UpstreamInvalid, type UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { contentLength, discard, drain, isPlain, readWhole, translated } from './bodies.ts';
 import { type CircuitState, Circuits } from './circuit.ts';
 import { Connections, type ProxySettings } from './connections.ts';
 import { authenticatesFile, tokenInTime } from './credentials.ts';
-import { deadlineFailure, type Headers, isWorthRetrying, statusFailure, transportFailure } from './failures.ts';
+import {
+  deadlineFailure,
+  type Headers,
+  isWorthRetrying,
+  sealedFailure,
+  statusFailure,
+  transportFailure,
+} from './failures.ts';
 import { type HttpLimits, LIMITS } from './http-limits.ts';
 import { assertAllowed, isRedirect, redirectTarget } from './redirects.ts';
 import { openingHeaders, openingOf, StrongValidators } from './resuming.ts';
@@ -165,7 +172,7 @@ export class HttpClient {
             this.#validators.remember(asked.url, answer.headers);
             const body = translated(answer.body, answer.url, signal);
             body.once('error', (error) => {
-              if (!signal.aborted) this.#onFailure(answer.url.host, error);
+              if (!signal.aborted && !this.#isSealed()) this.#onFailure(answer.url.host, error);
             });
             return { ...opening, body };
           } catch (error) {
@@ -211,6 +218,19 @@ export class HttpClient {
     return this.#circuits.states();
   }
 
+  /**
+   * For the moment when Larder is sealed: ends everything under way, which fails as sealed then. When it resolves nothing
+   * is connected any more.
+   */
+  breakOff(): Promise<void> {
+    return this.#connections.breakOff();
+  }
+
+  /** Every host has a chance again. */
+  forgetCircuits(): void {
+    this.#circuits.forget();
+  }
+
   /** Ends everything under way. Idempotent. */
   close(): Promise<void> {
     return this.#connections.close();
@@ -220,9 +240,7 @@ export class HttpClient {
   async #exchange<T>(exchange: Exchange, consume: (answer: Answer) => Promise<T>): Promise<T> {
     const seen = new Set<string>();
     for (let url = exchange.url; ; ) {
-      if (this.#isSealed()) {
-        throw new UpstreamUnreachable(url.host, 'sealed', 'is not asked: Larder is sealed, nothing leaves it');
-      }
+      if (this.#isSealed()) throw sealedFailure(url.host);
       assertAllowed(url, exchange.upstream);
       if (seen.has(url.href)) throw new UpstreamInvalid(url.host, 'redirects in a circle');
       if (seen.size > exchange.maxRedirects) {
@@ -253,6 +271,8 @@ export class HttpClient {
             this.#logger.debug('asking upstream again', { host: url.host, attempt, waitMs: Math.round(wait), error });
             if (await pause(wait, signal)) continue;
           }
+          // Says nothing of the host.
+          if (this.#isSealed()) throw error;
           const hadAChance = !signal.aborted || this.#now() - startedAt >= FAIR_CHANCE_MS;
           if (hadAChance && !exchange.optional) {
             passage.failed(error);
@@ -271,6 +291,8 @@ export class HttpClient {
     try {
       const authorization = await authorizationFor(exchange, url);
       if (signal.aborted) throw deadlineFailure(url.host, signal.reason);
+      // It may have waited for a queue, a token or another try meanwhile.
+      if (this.#isSealed()) throw sealedFailure(url.host);
       const response = await request(url, {
         method,
         dispatcher: this.#connections.for(upstream),
@@ -289,7 +311,7 @@ export class HttpClient {
       }
       return { value: await consume({ status: response.statusCode, headers, body: response.body, url }) };
     } catch (error) {
-      throw transportFailure(url, error, signal);
+      throw this.#isSealed() ? sealedFailure(url.host) : transportFailure(url, error, signal);
     }
   }
 

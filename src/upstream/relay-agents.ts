@@ -2,7 +2,7 @@ import * as http from 'node:http';
 import * as https from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { HttpProxyAgent, HttpsProxyAgent } from 'hpagent';
+import { HttpProxyAgent, type HttpProxyAgentOptions, HttpsProxyAgent, type HttpsProxyAgentOptions } from 'hpagent';
 import { lookupPublic } from './address-guard.ts';
 import { ADDRESS_ATTEMPT_MS, type ProxySettings, profileOf, secureContext } from './connections.ts';
 import { proxyFor } from './egress-proxy.ts';
@@ -22,12 +22,19 @@ export class RelayAgents {
   readonly #connectMs: number;
   readonly #extraCa: string | undefined;
   readonly #agents = new Map<string, http.Agent>();
+  readonly #open: OpenConnections;
 
   /** @param deps.connectMs for DNS, TCP and TLS together, and as long again for the way through a proxy */
-  constructor(deps: { proxy: ProxySettings; connectMs: number; extraCa?: string | undefined }) {
+  constructor(deps: {
+    proxy: ProxySettings;
+    connectMs: number;
+    extraCa?: string | undefined;
+    isSealed?: (() => boolean) | undefined;
+  }) {
     this.#proxy = deps.proxy;
     this.#connectMs = deps.connectMs;
     this.#extraCa = deps.extraCa;
+    this.#open = new OpenConnections(deps.isSealed ?? (() => false));
   }
 
   /**
@@ -39,19 +46,24 @@ export class RelayAgents {
     const key = `${url.protocol} ${proxy?.href ?? 'direct'} ${profileOf(upstream)}`;
     let agent = this.#agents.get(key);
     if (!agent) {
-      agent = this.#open(upstream, url.protocol === 'https:', proxy);
+      agent = this.#agentFor(upstream, url.protocol === 'https:', proxy);
       this.#agents.set(key, agent);
     }
     return agent;
   }
 
-  #open(upstream: Upstream, isSecure: boolean, proxy: URL | undefined): http.Agent {
+  /** Ends every connection, those that are being made included. */
+  breakOff(): void {
+    this.#open.breakOff();
+  }
+
+  #agentFor(upstream: Upstream, isSecure: boolean, proxy: URL | undefined): http.Agent {
     const limit = this.#connectMs;
     const trust = isSecure ? { secureContext: secureContext(upstream, this.#extraCa) } : {};
     // A proxy looks names up by itself, and may well be on a private address.
     if (proxy) {
       const options = { ...trust, proxy, timeout: limit, keepAlive: false };
-      return isSecure ? new TunnelTlsAgent(options) : new TunnelAgent(options);
+      return isSecure ? new TunnelTlsAgent(options, this.#open) : new TunnelAgent(options, this.#open);
     }
     const options = {
       ...trust,
@@ -60,48 +72,131 @@ export class RelayAgents {
       autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_MS,
       ...(upstream.privateNetwork ? {} : { lookup: lookupPublic as never }),
     };
-    return isSecure ? new DirectTlsAgent(options, limit) : new DirectAgent(options, limit);
+    return isSecure ? new DirectTlsAgent(options, limit, this.#open) : new DirectAgent(options, limit, this.#open);
+  }
+}
+
+/** What there is of connections, so that all of it can be ended at once. */
+class OpenConnections {
+  readonly #isSealed: () => boolean;
+  readonly #sockets = new Set<Socket>();
+  readonly #tunnels = new Set<AbortController>();
+  #latest = new AbortController();
+
+  constructor(isSealed: () => boolean) {
+    this.#isSealed = isSealed;
+  }
+
+  /** Larder may have been sealed since the request was let through: then it fails, and nothing is connected. */
+  refuses(callback: Connected | undefined): boolean {
+    if (!this.#isSealed()) return false;
+    callback?.(new Error('not to be connected any more'), undefined as never);
+    return true;
+  }
+
+  /** The library spreads this once for each tunnel, at once when it is asked for one. */
+  get tunnelOptions() {
+    const signal = () => this.#latest.signal;
+    return {
+      headers: {},
+      get signal() {
+        return signal();
+      },
+    };
+  }
+
+  keep(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+  }
+
+  /** The next tunnel that is asked for can be ended while it is being made. */
+  beginTunnel(): AbortController {
+    this.#latest = new AbortController();
+    this.#tunnels.add(this.#latest);
+    return this.#latest;
+  }
+
+  endTunnel(tunnel: AbortController): void {
+    this.#tunnels.delete(tunnel);
+  }
+
+  breakOff(): void {
+    for (const tunnel of this.#tunnels) tunnel.abort();
+    for (const socket of this.#sockets) socket.destroy(new Error('not to be connected any more'));
   }
 }
 
 class DirectAgent extends http.Agent {
   readonly #limitMs: number;
+  readonly #open: OpenConnections;
 
-  constructor(options: http.AgentOptions, limitMs: number) {
+  constructor(options: http.AgentOptions, limitMs: number, open: OpenConnections) {
     super(options);
     this.#limitMs = limitMs;
+    this.#open = open;
   }
 
-  override createConnection(options: http.ClientRequestArgs, callback?: Connected): Duplex {
+  override createConnection(options: http.ClientRequestArgs, callback?: Connected): Duplex | undefined {
+    if (this.#open.refuses(callback)) return undefined;
     const socket = super.createConnection(options, callback) as Socket;
+    this.#open.keep(socket);
     return connectedWithin(socket, 'connect', this.#limitMs);
   }
 }
 
 class DirectTlsAgent extends https.Agent {
   readonly #limitMs: number;
+  readonly #open: OpenConnections;
 
-  constructor(options: https.AgentOptions, limitMs: number) {
+  constructor(options: https.AgentOptions, limitMs: number, open: OpenConnections) {
     super(options);
     this.#limitMs = limitMs;
+    this.#open = open;
   }
 
-  override createConnection(options: https.RequestOptions, callback?: Connected): Duplex {
+  override createConnection(options: https.RequestOptions, callback?: Connected): Duplex | undefined {
+    if (this.#open.refuses(callback)) return undefined;
     const socket = super.createConnection(options, callback) as Socket;
+    this.#open.keep(socket);
     return connectedWithin(socket, 'secureConnect', this.#limitMs);
   }
 }
 
 class TunnelAgent extends HttpProxyAgent {
+  readonly #open: OpenConnections;
+
+  constructor(options: HttpProxyAgentOptions, open: OpenConnections) {
+    super({ ...options, proxyRequestOptions: open.tunnelOptions });
+    this.#open = open;
+  }
+
   override createConnection(options: http.ClientRequestArgs, callback?: Connected): undefined {
-    super.createConnection(options, (error, socket) => callback?.(error && tunnelFailure(error), socket));
+    if (this.#open.refuses(callback)) return;
+    const tunnel = this.#open.beginTunnel();
+    super.createConnection(options, (error, socket) => {
+      this.#open.endTunnel(tunnel);
+      if (!error) this.#open.keep(socket as Socket);
+      callback?.(error && tunnelFailure(error), socket);
+    });
   }
 }
 
 class TunnelTlsAgent extends HttpsProxyAgent {
+  readonly #open: OpenConnections;
+
+  constructor(options: HttpsProxyAgentOptions, open: OpenConnections) {
+    super({ ...options, proxyRequestOptions: open.tunnelOptions });
+    this.#open = open;
+  }
+
   override createConnection(options: https.RequestOptions, callback?: Connected): undefined {
+    if (this.#open.refuses(callback)) return;
+    const tunnel = this.#open.beginTunnel();
     super.createConnection(options, (error, socket) => {
+      this.#open.endTunnel(tunnel);
       // What is left is the handshake with upstream.
+      if (!error) this.#open.keep(socket as Socket);
       if (!error) connectedWithin(socket as Socket, 'secureConnect', this.options.timeout ?? 0);
       callback?.(error && tunnelFailure(error), socket);
     });

@@ -3,7 +3,7 @@ import { type LarderError, UpstreamInvalid, UpstreamUnreachable } from '../error
 import { Circuits, type Passage } from './circuit.ts';
 import type { ProxySettings } from './connections.ts';
 import { tokenInTime } from './credentials.ts';
-import { deadlineFailure, statusFailure, transportFailure } from './failures.ts';
+import { deadlineFailure, sealedFailure, statusFailure, transportFailure } from './failures.ts';
 import { LIMITS } from './http-limits.ts';
 import { assertAllowed } from './redirects.ts';
 import { RelayAgents } from './relay-agents.ts';
@@ -33,6 +33,7 @@ export class Relay {
   readonly #limits: RelayLimits;
   readonly #onFailure: (host: string, error: unknown) => void;
   readonly #isSealed: () => boolean;
+  readonly #underWay = new Set<RelayedRequest>();
 
   constructor(deps: {
     proxy: ProxySettings;
@@ -64,9 +65,7 @@ export class Relay {
     startedAt: number;
   }): Promise<RelayedRequest> {
     const { upstream, url, authenticate, startedAt } = asked;
-    if (this.#isSealed()) {
-      throw new UpstreamUnreachable(url.host, 'sealed', 'is not asked: Larder is sealed, nothing leaves it');
-    }
+    if (this.#isSealed()) throw sealedFailure(url.host);
     assertAllowed(url, upstream);
     const agent = this.#agents.for(upstream, url);
     const leftMs = startedAt + this.#limits.headersMs - performance.now();
@@ -77,14 +76,29 @@ export class Relay {
         hint: `Let the service discovery of ${upstream.hostname} name an https:// address, or configure no token for it.`,
       });
     }
-    return new RelayedRequest({
+    if (this.#isSealed()) throw sealedFailure(url.host);
+    const relayed: RelayedRequest = new RelayedRequest({
       url,
       agent,
       token: token || undefined,
       passage: this.#circuits.enter(url),
       limits: { ...this.#limits, headersMs },
       onFailure: (error) => this.#onFailure(url.host, error),
+      onRelease: () => this.#underWay.delete(relayed),
     });
+    this.#underWay.add(relayed);
+    return relayed;
+  }
+
+  /** For the moment when Larder is sealed: breaks off what is under way, whether or not it is connected yet. */
+  breakOff(): void {
+    for (const relayed of this.#underWay) relayed.breakOff();
+    this.#agents.breakOff();
+  }
+
+  /** Every host has a chance again. */
+  forgetCircuits(): void {
+    this.#circuits.forget();
   }
 }
 
@@ -96,6 +110,9 @@ export class RelayedRequest {
   readonly #passage: Passage;
   readonly #limits: RelayLimits;
   readonly #onFailure: (error: unknown) => void;
+  readonly #onRelease: () => void;
+  #brokenOff: UpstreamUnreachable | undefined;
+  #request: ClientRequest | undefined;
 
   constructor(deps: {
     url: URL;
@@ -104,6 +121,7 @@ export class RelayedRequest {
     passage: Passage;
     limits: RelayLimits;
     onFailure: (error: unknown) => void;
+    onRelease: () => void;
   }) {
     this.url = deps.url;
     this.agent = deps.agent;
@@ -111,6 +129,7 @@ export class RelayedRequest {
     this.#passage = deps.passage;
     this.#limits = deps.limits;
     this.#onFailure = deps.onFailure;
+    this.#onRelease = deps.onRelease;
   }
 
   /** Headers to send in addition. */
@@ -125,6 +144,8 @@ export class RelayedRequest {
 
   /** Breaks the request off when no answer begins in time. While its body is on its way it has more. */
   watch(request: ClientRequest): void {
+    this.#request = request;
+    if (this.#brokenOff) return void request.destroy(this.#brokenOff);
     let sent = 0;
     const check = () => {
       const now = request.socket?.bytesWritten ?? 0;
@@ -160,8 +181,15 @@ export class RelayedRequest {
     return error;
   }
 
+  /** Larder is sealed. */
+  breakOff(): void {
+    this.#brokenOff = sealedFailure(this.url.host);
+    this.#request?.destroy(this.#brokenOff);
+  }
+
   /** Counts a failure. @returns it in the words of the domain */
   failed(cause: unknown): Error {
+    if (this.#brokenOff) return this.#brokenOff;
     const error = transportFailure(this.url, cause, NEVER_ABORTED);
     this.#passage.failed(error);
     this.#onFailure(error);
@@ -170,10 +198,12 @@ export class RelayedRequest {
 
   /** The answer broke off: the host as such may be well. */
   brokeOff(cause: unknown): void {
+    if (this.#brokenOff) return;
     this.#onFailure(transportFailure(this.url, cause, NEVER_ABORTED));
   }
 
   release(): void {
+    this.#onRelease();
     this.#passage.release();
   }
 }

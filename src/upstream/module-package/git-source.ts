@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { LarderError, UpstreamInvalid, UpstreamUnreachable } from '../../errors.ts';
+import { LarderError, UpstreamInvalid } from '../../errors.ts';
 import type { Logger } from '../../logger.ts';
 import type { ProxySettings } from '../connections.ts';
-import { deadlineFailure } from '../failures.ts';
+import { deadlineFailure, sealedFailure } from '../failures.ts';
 import type { HttpClient } from '../http-client.ts';
 import type { Upstream } from '../upstream.ts';
 import { readCommit, type TreeTarget } from './git-commit-reader.ts';
@@ -57,6 +57,8 @@ export class GitSource {
   readonly #searchPath: string | undefined;
   readonly #isSealed: () => boolean;
   readonly #logger: Logger;
+  /** What is under way: how it is ended, and its end. */
+  readonly #running = new Map<AbortController, Promise<unknown>>();
   #problem: Promise<string | undefined> | undefined;
 
   constructor(deps: {
@@ -120,14 +122,30 @@ export class GitSource {
     });
   }
 
+  /** For the moment when Larder is sealed: kills what is under way, which fails as sealed then. Resolves when it is gone. */
+  async breakOff(): Promise<void> {
+    const running = [...this.#running];
+    for (const [ending] of running) ending.abort();
+    await Promise.allSettled(running.map(([, end]) => end));
+  }
+
   /** Within the time a package may take, failures in the words of the domain. */
   async #bounded<T>(
     repository: GitRepository,
     signal: AbortSignal,
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const bounded = AbortSignal.any([signal, AbortSignal.timeout(this.#limits.time)]);
-    return this.#translated(repository, bounded, () => work(bounded));
+    const ending = new AbortController();
+    const bounded = AbortSignal.any([signal, AbortSignal.timeout(this.#limits.time), ending.signal]);
+    const running = this.#translated(repository, bounded, () => work(bounded));
+    this.#running.set(ending, running);
+    try {
+      return await running;
+    } catch (error) {
+      throw ending.signal.aborted && this.#isSealed() ? sealedFailure(repository.host) : error;
+    } finally {
+      this.#running.delete(ending);
+    }
   }
 
   /** Fetches one repository, then those within it. Returns the commit. */
@@ -230,9 +248,7 @@ export class GitSource {
   }
 
   async #ask(upstream: Upstream, repository: GitRepository, signal: AbortSignal): Promise<AskedRepository> {
-    if (this.#isSealed()) {
-      throw new UpstreamUnreachable(repository.host, 'sealed', 'is not asked: Larder is sealed, nothing leaves it');
-    }
+    if (this.#isSealed()) throw sealedFailure(repository.host);
     const given = accessFor(this.#hosts.get(repository.host), upstream);
     if (repository.url.protocol === 'ssh:') {
       await this.#requireGit(repository);
