@@ -28,6 +28,7 @@ import { Inventory } from './mirror/inventory.ts';
 import { LockCompletion } from './mirror/lock-completion.ts';
 import { metadataKinds, privateMetadataKinds } from './mirror/metadata-kinds.ts';
 import { forgetModuleRelease, ModulePurge } from './mirror/module-purge.ts';
+import { sealedOff } from './mirror/not-stored.ts';
 import { PackageHashes } from './mirror/package-hashes.ts';
 import { Passthrough } from './mirror/passthrough.ts';
 import { Policy } from './mirror/policy.ts';
@@ -36,6 +37,7 @@ import { ProviderMirror } from './mirror/provider-mirror.ts';
 import { ProviderReleases } from './mirror/provider-releases.ts';
 import { Purge } from './mirror/purge.ts';
 import { Scrub } from './mirror/scrub.ts';
+import { Seal } from './mirror/seal.ts';
 import { SeasonedProviders } from './mirror/seasoned-metadata.ts';
 import { UpstreamMetadata } from './mirror/upstream-metadata.ts';
 import { WishReader } from './mirror/wish-reader.ts';
@@ -48,6 +50,7 @@ import { PackageHasher } from './store/package-hash.ts';
 import { openRedisMetadata } from './store/redis-keyv.ts';
 import { HttpClient } from './upstream/http-client.ts';
 import { ProviderRegistry } from './upstream/provider-registry.ts';
+import { SealFile } from './store/seal-file.ts';
 import { Relay } from './upstream/relay.ts';
 import { ServiceDiscovery } from './upstream/service-discovery.ts';
 import { loadUpstreamRules } from './upstreams.ts';
@@ -100,7 +103,7 @@ async function assemble(
   { logger, version }: { logger: Logger; version: string },
   opened: Closers,
 ): Promise<App> {
-  const isSealed = () => config.sealed;
+  const isSealed = () => seal.isSealed;
   const { metadataDeadline } = config.limits;
   const metrics = new Metrics({ hosts: config.upstreams.hosts.map(({ hostname }) => String(hostname)), version });
 
@@ -134,6 +137,8 @@ async function assemble(
   opened.add('metadata', () => metadataStore.close());
 
   // What is remembered.
+  const seal = await openSeal(config, { store: metadataStore, logger });
+  opened.add('seal', () => seal.close());
   const cache = new MetadataCache({ store: metadataStore, logger, deadlineMs: metadataDeadline });
   opened.add('cache', () => cache.close());
   const hashes = new PackageHashes({ store, cache, logger });
@@ -208,6 +213,19 @@ async function assemble(
   });
   quota.begin({ archives: store, packages: modules.store });
   const converter = new HclConverter();
+  seal.watch({
+    sealed: () =>
+      Promise.all([
+        archives.breakOff(({ provider, version, platform }) => sealedOff(provider, version, platform)),
+        modules.breakOff(),
+        relay.breakOff(),
+        http.breakOff(),
+      ]),
+    unsealed: () => {
+      http.forgetCircuits();
+      relay.forgetCircuits();
+    },
+  });
   opened.add('parser of configuration', () => converter.close());
   const wishReader = new WishReader({ converter, defaultPlatforms: config.warm.platforms });
   const scrub = new Scrub({
@@ -227,6 +245,7 @@ async function assemble(
     drift: () => drift.all.length,
     metadataStoreFailures: () => cache.storeFailures,
     disk: () => quota,
+    sealed: isSealed,
     openCircuits: () =>
       http.circuits().flatMap(({ origin, state }) => (state === 'closed' ? [] : new URL(origin).host)),
   });
@@ -270,11 +289,12 @@ async function assemble(
     isDraining: () => server.isDraining,
     logger,
   });
+    isSealed,
   const handler = createHttpApplication({
     mirror,
     releases,
     modules: modules.mirror,
-    passthrough: new Passthrough({ policy, upstreams, relay }),
+    passthrough: new Passthrough({ policy, upstreams, relay, isSealed }),
     authenticator,
     links,
     isForwarded: (hostname) => policy.forwards(hostname),
@@ -308,6 +328,7 @@ async function assemble(
       lock: {
         completion: new LockCompletion({
           releases,
+      seal,
           store,
           hashes,
           openArchive: (archive) => mirror.openArchive(archive),
@@ -357,6 +378,14 @@ async function assemble(
 /** Also for changing them beside a running server. The caller closes them. */
 export function openLinkKeys(config: Config, logger: Logger): Promise<LinkKeys> {
   return LinkKeys.open({
+async function openSeal(
+  { data: directory, sealed: configured }: Config,
+  { store, logger }: { store: MetadataStore; logger: Logger },
+): Promise<Seal> {
+  const partials = await PartialFiles.open(path.join(directory, paths.partial), logger);
+  return Seal.open({ configured, file: new SealFile({ directory, partials }), store, logger });
+}
+
     directory: config.data,
     redisUrl: config.redis.url,
     lifetimeMs: longestLife(config.access.links.lifetime),

@@ -12,6 +12,7 @@ import { addLs } from './cli/ls.ts';
 import { addPin, addUnpin } from './cli/pin.ts';
 import { addPurge } from './cli/purge.ts';
 import { addRotateLinks } from './cli/rotate-links.ts';
+import { addSeal } from './cli/seal.ts';
 import { addServe } from './cli/serve.ts';
 import { addVerify } from './cli/verify.ts';
 import { addWarm } from './cli/warm.ts';
@@ -40,6 +41,7 @@ addLock(program);
 addExport(program);
 addImport(program);
 addGaps(program);
+addSeal(program);
 addHash(program);
 addRotateLinks(program);
 

@@ -14,6 +14,7 @@ export interface Observed {
   /** Jobs that warm, on this replica. */
   readonly warmJobs: () => number;
   readonly drift: () => number;
+  readonly sealed: () => boolean;
   /** Operations of the metadata store that failed since the start. */
   readonly metadataStoreFailures: () => number;
   /** Bytes of what is stored, the most that they may be, and how much was evicted since the start. */
@@ -82,6 +83,7 @@ export class Metrics implements MetricsSource {
     gauge('larder_downloads_in_progress', 'Archives that are arriving from upstream.', observed.downloads);
     gauge('larder_packages_in_progress', 'Module packages that are being made or wait for it.', observed.packages);
     gauge('larder_warm_jobs', 'Jobs that warm, and run here.', observed.warmJobs);
+    gauge('larder_sealed', '1 while nothing leaves for any upstream.', () => (observed.sealed() ? 1 : 0));
     gauge(
       'larder_drift',
       'Archives and module versions of which upstream now publishes other bytes than it first did.',

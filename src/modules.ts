@@ -10,6 +10,7 @@ import { ModuleMetadata } from './mirror/module-metadata.ts';
 import { ModuleMirror } from './mirror/module-mirror.ts';
 import { ModuleSources } from './mirror/module-sources.ts';
 import { MovedModules } from './mirror/moved-modules.ts';
+import { sealedOff } from './mirror/not-stored.ts';
 import type { Policy } from './mirror/policy.ts';
 import { SeasonedModules } from './mirror/seasoned-metadata.ts';
 import type { UpstreamMetadata } from './mirror/upstream-metadata.ts';
@@ -34,6 +35,8 @@ export interface Modules {
   readonly mirror: ModuleMirror;
   readonly store: DirectoryModuleStore;
   readonly packages: PackageCache;
+  /** For the moment when Larder is sealed: ends what is under way. Resolves when nothing of it is left. */
+  breakOff(): Promise<unknown>;
 }
 
 /**
@@ -107,7 +110,9 @@ export async function assembleModules(
     isSealed,
     logger,
   });
-  return { mirror, store, packages };
+  const breakOff = () =>
+    Promise.all([packages.breakOff(({ module, version }) => sealedOff(module, version)), git.breakOff()]);
+  return { mirror, store, packages, breakOff };
 }
 
 async function gitHosts(config: Config): Promise<Map<string, GitHostAccess>> {

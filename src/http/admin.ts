@@ -12,6 +12,8 @@ import type { Inventory, Selection } from '../mirror/inventory.ts';
 import type { ModulePurge } from '../mirror/module-purge.ts';
 import type { Pins } from '../mirror/pins.ts';
 import type { Purge, PurgeSelection } from '../mirror/purge.ts';
+import type { Seal } from '../mirror/seal.ts';
+import type { Wish } from '../mirror/wanted.ts';
 import type { WarmJobs } from '../mirror/warm-jobs.ts';
 import {
   archiveDocument,
@@ -26,6 +28,7 @@ import { gapRoutes } from './admin-gaps.ts';
 import { jobRoutes } from './admin-jobs.ts';
 import { type LockDeps, lockRoutes } from './admin-lock.ts';
 import { pinRoutes } from './admin-pins.ts';
+import { sealRoutes } from './admin-seal.ts';
 import { type CarryDeps, uploadRoutes } from './admin-upload.ts';
 import { type VerifyDeps, verifyRoutes } from './admin-verify.ts';
 import type { AuditTrail } from './audit-entry.ts';
@@ -59,6 +62,8 @@ export interface AdminDeps {
   readonly verify?: VerifyDeps | undefined;
   /** Without it lock files are not completed. */
   readonly lock?: LockDeps | undefined;
+  /** Without it Larder is sealed by its configuration or not at all. */
+  readonly seal?: Seal | undefined;
 }
 
 /**
@@ -119,6 +124,7 @@ export function adminRoutes(
   if (deps.carrying) router.use(uploadRoutes({ ...deps.carrying, audit }));
   if (deps.lock) router.use(lockRoutes(deps.lock));
   if (deps.pins) router.use(pinRoutes({ pins: deps.pins, audit }));
+  if (deps.seal) router.use(sealRoutes({ seal: deps.seal, audit }));
   if (deps.verify) router.use(verifyRoutes({ ...deps.verify, audit }));
   return router;
 }

@@ -21,6 +21,8 @@ export interface CheckResult {
 
 export interface HealthReport {
   readonly status: 'ready' | 'degraded' | 'failing' | 'draining';
+  /** What is stored is all there is. */
+  readonly sealed?: true;
   readonly checks: Readonly<Record<string, CheckResult>>;
 }
 
@@ -31,14 +33,21 @@ const CHECK_DEADLINE_MS = 2_000;
 export class Health {
   readonly #checks: readonly HealthCheck[];
   readonly #isDraining: () => boolean;
+  readonly #isSealed: () => boolean;
   readonly #logger: Logger;
   /** Checks that failed when they were last run. */
   readonly #failed = new Set<string>();
   #running: Promise<HealthReport> | undefined;
 
-  constructor(deps: { checks: readonly HealthCheck[]; isDraining: () => boolean; logger: Logger }) {
+  constructor(deps: {
+    checks: readonly HealthCheck[];
+    isDraining: () => boolean;
+    isSealed?: () => boolean;
+    logger: Logger;
+  }) {
     this.#checks = deps.checks;
     this.#isDraining = deps.isDraining;
+    this.#isSealed = deps.isSealed ?? (() => false);
     this.#logger = deps.logger;
   }
 
@@ -47,7 +56,10 @@ export class Health {
     this.#running ??= this.#run().finally(() => {
       this.#running = undefined;
     });
-    const report = await this.#running;
+    const found = await this.#running;
+    const report: HealthReport = this.#isSealed()
+      ? { status: found.status, sealed: true, checks: found.checks }
+      : found;
     return this.#isDraining() ? { ...report, status: 'draining' } : report;
   }
 

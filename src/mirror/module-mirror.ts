@@ -63,7 +63,6 @@ export class ModuleMirror {
   readonly #moved: MovedModules;
   readonly #unsupported: 'pass' | 'refuse';
   readonly #deadlineMs: number;
-  readonly #isSealed: () => boolean;
   readonly #logger: Logger;
   readonly #upstreams: UpstreamAnswers;
   /** By what is stored and what upstream said. */
@@ -94,7 +93,6 @@ export class ModuleMirror {
     this.#moved = deps.moved;
     this.#unsupported = deps.unsupported;
     this.#deadlineMs = deps.deadlineMs;
-    this.#isSealed = deps.isSealed;
     this.#logger = deps.logger;
     this.#upstreams = new UpstreamAnswers(deps);
   }
@@ -112,6 +110,7 @@ export class ModuleMirror {
       upstream,
       () => this.#metadata.versions(upstream, module),
       stored.length > 0,
+      { address: module },
     );
     return { versions: this.#lists.get(stored, answer ?? NO_ANSWER, () => united(stored, answer)), ...stale };
   }
@@ -196,13 +195,7 @@ export class ModuleMirror {
   }
 
   async #askFor(upstream: Upstream, release: ModuleRelease) {
-    if (this.#isSealed()) {
-      throw new UpstreamUnreachable(
-        String(upstream.hostname),
-        'sealed',
-        `is not asked for ${release}: this mirror is sealed, and the module is not stored`,
-      );
-    }
+    this.#upstreams.demandOpen(upstream, { address: release.module, version: release.version });
     return this.#metadata.location(upstream, release);
   }
 

@@ -3,6 +3,7 @@ import type { MirroredAddress } from '../address/mirrored-address.ts';
 import { Forbidden, NotFound } from '../errors.ts';
 import type { Relay, RelayedRequest } from '../upstream/relay.ts';
 import type { Upstream } from '../upstream/upstream.ts';
+import { notPassedOn } from './not-stored.ts';
 import { NOBODY, type Policy, type Requester } from './policy.ts';
 import { addressIn, locationHere, type ServicePath, servicePath } from './service-paths.ts';
 import type { UpstreamMetadata } from './upstream-metadata.ts';
@@ -53,11 +54,18 @@ export class Passthrough {
   readonly #policy: Policy;
   readonly #upstreams: Pick<UpstreamMetadata, 'services'>;
   readonly #relay: Relay;
+  readonly #isSealed: () => boolean;
 
-  constructor(deps: { policy: Policy; upstreams: Pick<UpstreamMetadata, 'services'>; relay: Relay }) {
+  constructor(deps: {
+    policy: Policy;
+    upstreams: Pick<UpstreamMetadata, 'services'>;
+    relay: Relay;
+    isSealed?: () => boolean;
+  }) {
     this.#policy = deps.policy;
     this.#upstreams = deps.upstreams;
     this.#relay = deps.relay;
+    this.#isSealed = deps.isSealed ?? (() => false);
   }
 
   /**
@@ -67,6 +75,7 @@ export class Passthrough {
    */
   async find(hostname: Hostname, path: string, requester: Requester = NOBODY): Promise<Destination> {
     const upstream = this.#policy.upstream(hostname, requester);
+    if (this.#isSealed()) throw notPassedOn(String(hostname), path);
     const services = await this.#upstreams.services(upstream);
     const found = servicePath(services, path);
     if (!found) {

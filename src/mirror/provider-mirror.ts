@@ -10,6 +10,7 @@ import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import type { ProviderVersions } from '../upstream/registry-answers.ts';
 import { type ArchiveSources, publishedTwice } from './archive-sources.ts';
 import type { DriftReports } from './drift.ts';
+import { notStored, wantedArchive } from './not-stored.ts';
 import type { PackageHashes } from './package-hashes.ts';
 import { PairMemo } from './pair-memo.ts';
 import { NOBODY, type Policy, type Requester } from './policy.ts';
@@ -104,6 +105,7 @@ export class ProviderMirror {
       upstream,
       () => this.#metadata.versions(upstream, provider),
       stored.length > 0,
+      { address: provider },
     );
     return {
       versions: this.#versionLists.get(stored, answer ?? NO_ANSWER, () => newestFirst(stored, answer)),
@@ -121,8 +123,18 @@ export class ProviderMirror {
     const upstream = this.#policy.admits(provider, requester);
     if (!upstream) return { archives: NOT_FOR_ANYBODY };
     const found = await this.#storedOf(provider, version);
+    const wanted = { address: provider, version };
+    if (this.#upstreams.isSealed && isForAll(upstream) && found.size === 0 && (await this.#hasAny(provider))) {
+      // What is listed is all there is: another source may have this one.
+      return { archives: NOT_FOR_ANYBODY, stale: { ageSeconds: 0, reason: notStored(upstream, wanted).message } };
+    }
     const { answer, stale } = await this.#upstreams
-      .ask(upstream, () => this.#metadata.release(upstream, provider, version), isForAll(upstream) && found.size > 0)
+      .ask(
+        upstream,
+        () => this.#metadata.release(upstream, provider, version),
+        isForAll(upstream) && found.size > 0,
+        wanted,
+      )
       .catch(nobodyHasIt);
 
     const stored = isForAll(upstream) ? found : sharedWith(answer, found);
@@ -141,9 +153,14 @@ export class ProviderMirror {
    */
   async openArchive(archive: ProviderArchive, requester: Requester = NOBODY): Promise<ReadableArchive> {
     const upstream = this.#policy.admit(archive.provider, requester);
-    if (isForAll(upstream)) return this.#archives.read(archive, () => this.#sources.of(upstream, archive));
+    const load = async () => {
+      this.#upstreams.demandOpen(upstream, wantedArchive(archive));
+      return this.#sources.of(upstream, archive);
+    };
+    if (isForAll(upstream)) return this.#archives.read(archive, load);
+    this.#upstreams.demandOpen(upstream, wantedArchive(archive));
     const told = await this.#sources.released(upstream, archive);
-    const readable = await this.#archives.read(archive, () => this.#sources.of(upstream, archive));
+    const readable = await this.#archives.read(archive, load);
     return onlyAsTold(readable, told, archive);
   }
 
@@ -155,6 +172,7 @@ export class ProviderMirror {
     const upstream = this.#policy.admit(archive.provider, requester);
     const here = await this.#archives.find(archive);
     if (here && isForAll(upstream)) return here;
+    this.#upstreams.demandOpen(upstream, wantedArchive(archive));
     const told = await this.#sources.released(upstream, archive);
     if (here) return onlyAsTold(here, told, archive);
     // What it would have to be is not to be had any more, and what is to be had is not described as it.
@@ -185,6 +203,10 @@ export class ProviderMirror {
       archives.push({ archive, hashes: hashesOf(sha256, h1) });
     }
     return archives.sort((a, b) => (a.archive.filename < b.archive.filename ? -1 : 1));
+  }
+
+  async #hasAny(provider: ProviderAddress): Promise<boolean> {
+    return (await this.#store.list(provider)).length > 0;
   }
 
   async #storedOf(provider: ProviderAddress, version: Version): Promise<StoredOfVersion> {

@@ -11,6 +11,7 @@ import type { ProviderVersions, ReleaseStatement } from '../upstream/registry-an
 import { parseShasums } from '../upstream/shasums.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { packageIn, publishedTwice } from './archive-sources.ts';
+import { wantedArchive } from './not-stored.ts';
 import { PairMemo } from './pair-memo.ts';
 import { NOBODY, type Policy, type Requester } from './policy.ts';
 import type { Release } from './release.ts';
@@ -101,6 +102,7 @@ export class ProviderReleases {
       upstream,
       () => this.#metadata.versions(upstream, provider),
       stored.length > 0,
+      { address: provider },
     );
     return {
       catalogue: this.#catalogues.get(stored, answer ?? NO_ANSWER, () => catalogueOf(stored, answer)),
@@ -127,7 +129,13 @@ export class ProviderReleases {
         notBefore: Date.now() - UNTOLD_PLATFORM_RECHECK_MS,
       });
     };
-    const { answer, stale } = await this.#upstreams.ask(upstream, read, async () => (await kept()) !== undefined);
+    const { answer, stale } = await this.#upstreams.ask(
+      upstream,
+      read,
+      async () => (await kept()) !== undefined,
+      // The archive may have come without what its registry says of it.
+      { ...wantedArchive(archive), ...(stored && { part: 'what the registry says' }) },
+    );
 
     const isTold = answer?.packages.has(platform.toString());
     // Upstream may have dropped a platform that is stored.
@@ -168,6 +176,7 @@ export class ProviderReleases {
       upstream,
       () => this.#metadata.release(upstream, provider, version),
       async () => (await kept()) !== undefined,
+      { address: provider, version, part: 'SHA256SUMS' },
     );
     const files = answer?.files ?? (await kept());
     if (!files) throw new NotFound(`${provider.hostname} has no SHA256SUMS of ${provider} ${version}`);

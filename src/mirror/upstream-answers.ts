@@ -1,9 +1,8 @@
 import type { MetadataRead } from '../cache/metadata-cache.ts';
-import { hasCode, UpstreamUnreachable } from '../errors.ts';
+import { hasCode } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-
-const SEALED = 'is not asked: this mirror is sealed';
+import { notStored, type Wanted } from './not-stored.ts';
 
 /** Said with an answer that upstream could not confirm. */
 export interface StaleNote {
@@ -31,28 +30,41 @@ export class UpstreamAnswers {
     this.#now = deps.now ?? Date.now;
   }
 
+  get isSealed(): boolean {
+    return this.#isSealed();
+  }
+
+  /** @throws UpstreamUnreachable when Larder is sealed: upstream would have to be asked for this */
+  demandOpen(upstream: Upstream, wanted: Wanted): void {
+    if (this.#isSealed()) throw notStored(upstream, wanted);
+  }
+
   /**
    * Upstream's answer, or none when it is in trouble, or knows nothing, and what is stored can stand in for it.
    * @param haveStored asked only then, where finding it out takes time
+   * @param wanted what it is about, for whoever asks a sealed mirror for what it does not have
    * @throws what `read` throws when nothing can
    */
   async ask<T>(
-    { hostname }: Upstream,
+    upstream: Upstream,
     read: () => Promise<MetadataRead<T>>,
     haveStored: boolean | (() => Promise<boolean>),
+    wanted: Wanted,
   ): Promise<UpstreamAnswer<T>> {
     try {
       // Remembered lists name what is not here: a sealed mirror offers only what it can give.
-      if (this.#isSealed()) throw new UpstreamUnreachable(hostname.toString(), 'sealed', SEALED);
+      this.demandOpen(upstream, wanted);
       const { value, fetchedAt, stale } = await read();
+      this.demandOpen(upstream, wanted);
       if (!stale) return { answer: value };
       const ageSeconds = Math.max(0, Math.round((this.#now() - fetchedAt) / 1000));
       return { answer: value, stale: { stale: { ageSeconds, reason: stale.reason.message } } };
     } catch (error) {
+      const isSealed = this.#isSealed();
       const standsIn = typeof haveStored === 'boolean' ? haveStored : await haveStored();
-      if (!standsIn || !(error instanceof Error)) throw error;
-      if (hasCode(error, 'NOT_FOUND') || this.#isSealed()) return {};
-      this.#logger.warn('answered from what is stored', { upstream: hostname.toString(), error });
+      if (!standsIn || !(error instanceof Error)) throw isSealed ? notStored(upstream, wanted) : error;
+      if (hasCode(error, 'NOT_FOUND') || isSealed) return {};
+      this.#logger.warn('answered from what is stored', { upstream: upstream.hostname.toString(), error });
       return { stale: { stale: { ageSeconds: 0, reason: error.message } } };
     }
   }

@@ -52,6 +52,8 @@ export const metadataKeys = {
   jobCancel: (id: string): string => `${METADATA_VERSION}:job-cancel:${id}`,
   /** Who runs what is scheduled for one moment. */
   scheduled: (schedule: string, due: string): string => `${METADATA_VERSION}:scheduled:${schedule}:${due}`,
+  /** Whether somebody sealed the mirror. */
+  seal: `${METADATA_VERSION}:seal`,
   /** What an upstream told one requester: the key of what it tells everybody, and a name for who asked. */
   told: (key: string, partition: string): string => `${key}@${partition}`,
 };
@@ -99,6 +101,8 @@ export const paths = {
   linkKeys: 'links.json',
   /** What is never evicted. */
   pins: 'pins.json',
+  /** Whether somebody sealed the mirror. */
+  seal: 'seal.json',
   /** When archives and packages were last used: an empty file for each, below its own path. */
   lastUse: 'last-use',
   /** Damaged archives and packages, each in a directory with a note. Never served. */

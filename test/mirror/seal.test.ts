@@ -1,0 +1,172 @@
+import { describe, expect, it, vi } from 'vitest';
+import { StorageFailed } from '../../src/errors.ts';
+import { Seal, type SealEffects } from '../../src/mirror/seal.ts';
+import type { MetadataEntry } from '../../src/store/metadata-store.ts';
+import type { SealRecord } from '../../src/store/seal-file.ts';
+import { afterTest } from '../support/after-test.ts';
+import { recordingLogger } from '../support/recording-logger.ts';
+import { eventually } from './scene.ts';
+
+const LOOK_MS = 20;
+
+/** A file of a data directory, which can be lost, damaged or on a full disk. */
+function sealFile() {
+  return {
+    content: undefined as SealRecord | 'damaged' | undefined,
+    isFull: false,
+    async read() {
+      return this.content;
+    },
+    async write(record: SealRecord) {
+      if (this.isFull) throw new StorageFailed('writing a file', new Error('no room'));
+      this.content = record;
+    },
+  };
+}
+
+/** A metadata store that can be lost, or not answer. */
+function store() {
+  const entries = new Map<string, MetadataEntry>();
+  return {
+    entries,
+    isDown: false,
+    async get(key: string) {
+      if (this.isDown) throw new StorageFailed('metadata read', new Error('down'));
+      return entries.get(key);
+    },
+    async put(key: string, entry: MetadataEntry) {
+      if (this.isDown) throw new StorageFailed('metadata write', new Error('down'));
+      entries.set(key, JSON.parse(JSON.stringify(entry)) as MetadataEntry);
+    },
+  };
+}
+
+async function replica(
+  options: { file?: ReturnType<typeof sealFile>; metadata?: ReturnType<typeof store>; configured?: boolean } = {},
+) {
+  const { file = sealFile(), metadata = store(), configured = false } = options;
+  const effects = { sealed: vi.fn(async () => {}), unsealed: vi.fn() } satisfies SealEffects;
+  const seal = await Seal.open({ configured, file, store: metadata, logger: recordingLogger([]) });
+  seal.watch(effects, LOOK_MS);
+  afterTest(() => seal.close());
+  return { seal, file, metadata, effects };
+}
+
+describe('a mirror that is sealed at run time', () => {
+  it('ends what is under way once, and says who sealed it and when', async () => {
+    const { seal, effects } = await replica();
+    expect(seal.state()).toEqual({ sealed: false, configured: false });
+    effects.sealed.mockImplementation(async () => {
+      // Nothing is let out by the time that what is under way is ended.
+      expect(seal.isSealed).toBe(true);
+    });
+    expect(await seal.set(true, 'ops')).toBe(true);
+    expect(await seal.set(true, 'somebody else')).toBe(false);
+    expect(effects.sealed).toHaveBeenCalledTimes(1);
+    expect(seal.state()).toMatchObject({ sealed: true, configured: false, by: 'ops' });
+    expect(Date.parse(seal.state().changedAt ?? '')).toBeGreaterThan(0);
+    expect(await seal.set(false, 'ops')).toBe(true);
+    expect(effects.unsealed).toHaveBeenCalledTimes(1);
+    expect(seal.isSealed).toBe(false);
+  });
+
+  it('is sealed after a restart, also when the metadata store was lost or does not answer', async () => {
+    const first = await replica();
+    await first.seal.set(true, 'ops');
+    const { file } = first;
+    expect((await replica({ file })).seal.isSealed).toBe(true);
+    const metadata = Object.assign(store(), { isDown: true });
+    expect((await replica({ file, metadata })).seal.isSealed).toBe(true);
+  });
+
+  it('is sealed after a restart, also when the file was lost', async () => {
+    const { seal, metadata } = await replica();
+    await seal.set(true, 'ops');
+    const again = await replica({ metadata });
+    expect(again.seal.isSealed).toBe(true);
+    await eventually(() => again.file.content).toMatchObject({ sealed: true });
+  });
+
+  it('seals and unseals the other replicas, which keep it for themselves', async () => {
+    const one = await replica();
+    const other = await replica({ metadata: one.metadata });
+    await one.seal.set(true, 'ops');
+    await eventually(() => other.seal.isSealed).toBe(true);
+    expect(other.effects.sealed).toHaveBeenCalledTimes(1);
+    expect(other.file.content).toMatchObject({ sealed: true, by: 'ops' });
+    await other.seal.set(false, 'night shift');
+    await eventually(() => one.seal.isSealed).toBe(false);
+    expect(one.seal.state().by).toBe('night shift');
+  });
+
+  it('a lost or outdated store unseals nobody, and is told again', async () => {
+    const { seal, metadata, effects } = await replica();
+    await seal.set(true, 'a');
+    const [[key, outdated] = []] = [...metadata.entries];
+    await seal.set(false, 'b');
+    await seal.set(true, 'c');
+    metadata.entries.clear();
+    await eventually(() => metadata.entries.get(key ?? '')?.value).toMatchObject({ sealed: true, by: 'c' });
+    metadata.entries.set(key ?? '', outdated as MetadataEntry);
+    await eventually(() => metadata.entries.get(key ?? '')?.value).toMatchObject({ by: 'c' });
+    expect(seal.isSealed).toBe(true);
+    expect(effects.unsealed).toHaveBeenCalledTimes(1);
+  });
+
+  it('replicas that disagree at the same moment are sealed', async () => {
+    const one = await replica();
+    const other = await replica();
+    await one.seal.set(true, 'a');
+    await one.seal.set(false, 'a');
+    await other.seal.set(true, 'b');
+    await other.seal.set(false, 'b');
+    await other.seal.set(true, 'b');
+    await one.seal.set(true, 'a');
+    expect(one.file.content?.valueOf()).toMatchObject({ revision: 3 });
+    await one.metadata.put('v1:seal', { value: { ...(one.file.content as SealRecord), sealed: false }, fetchedAt: 0 });
+    await eventually(() => one.metadata.entries.get('v1:seal')?.value).toMatchObject({ sealed: true });
+    expect(one.seal.isSealed).toBe(true);
+  });
+
+  it('is changed although the store is down, which is told when it is back', async () => {
+    const { seal, metadata } = await replica();
+    metadata.isDown = true;
+    await seal.set(true, 'ops');
+    expect(seal.isSealed).toBe(true);
+    metadata.isDown = false;
+    await eventually(() => metadata.entries.size).toBe(1);
+  });
+
+  it('is not changed when that cannot be kept', async () => {
+    const { seal, file, effects } = await replica();
+    file.isFull = true;
+    await expect(seal.set(true, 'ops')).rejects.toThrow(StorageFailed);
+    expect(seal.isSealed).toBe(false);
+    file.isFull = false;
+    await seal.set(true, 'ops');
+    file.isFull = true;
+    await expect(seal.set(false, 'ops')).rejects.toThrow(StorageFailed);
+    expect(seal.isSealed).toBe(true);
+    expect(effects.unsealed).not.toHaveBeenCalled();
+  });
+
+  it('a damaged file that nobody can make up for means sealed, until somebody says otherwise', async () => {
+    const file = Object.assign(sealFile(), { content: 'damaged' as const });
+    const { seal } = await replica({ file });
+    expect(seal.isSealed).toBe(true);
+    expect(await seal.set(false, 'ops')).toBe(true);
+    expect(seal.isSealed).toBe(false);
+    expect(file.content).toMatchObject({ sealed: false });
+  });
+
+  it('is not unsealed by others where its own configuration seals it', async () => {
+    const one = await replica();
+    const other = await replica({ metadata: one.metadata, configured: true });
+    await one.seal.set(true, 'ops');
+    await one.seal.set(false, 'ops');
+    await eventually(() => other.file.content).toMatchObject({ sealed: false });
+    expect(other.seal.state()).toMatchObject({ sealed: true, configured: true });
+    expect(other.effects.sealed).not.toHaveBeenCalled();
+    expect(other.effects.unsealed).not.toHaveBeenCalled();
+  });
+});
