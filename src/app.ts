@@ -46,11 +46,13 @@ import { DirectoryArchiveStore } from './store/directory-archive-store.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
 import { paths } from './store/keys.ts';
 import { LinkKeys } from './store/link-keys.ts';
+import type { MetadataStore } from './store/metadata-store.ts';
 import { PackageHasher } from './store/package-hash.ts';
+import { PartialFiles } from './store/partial-files.ts';
 import { openRedisMetadata } from './store/redis-keyv.ts';
+import { SealFile } from './store/seal-file.ts';
 import { HttpClient } from './upstream/http-client.ts';
 import { ProviderRegistry } from './upstream/provider-registry.ts';
-import { SealFile } from './store/seal-file.ts';
 import { Relay } from './upstream/relay.ts';
 import { ServiceDiscovery } from './upstream/service-discovery.ts';
 import { loadUpstreamRules } from './upstreams.ts';
@@ -135,10 +137,10 @@ async function assemble(
     ? await openRedisMetadata({ url: config.redis.url, logger })
     : await openEmbeddedMetadata(path.join(config.data, paths.metadata), { logger });
   opened.add('metadata', () => metadataStore.close());
-
-  // What is remembered.
   const seal = await openSeal(config, { store: metadataStore, logger });
   opened.add('seal', () => seal.close());
+
+  // What is remembered.
   const cache = new MetadataCache({ store: metadataStore, logger, deadlineMs: metadataDeadline });
   opened.add('cache', () => cache.close());
   const hashes = new PackageHashes({ store, cache, logger });
@@ -211,8 +213,6 @@ async function assemble(
     opened,
     logger,
   });
-  quota.begin({ archives: store, packages: modules.store });
-  const converter = new HclConverter();
   seal.watch({
     sealed: () =>
       Promise.all([
@@ -226,6 +226,8 @@ async function assemble(
       relay.forgetCircuits();
     },
   });
+  quota.begin({ archives: store, packages: modules.store });
+  const converter = new HclConverter();
   opened.add('parser of configuration', () => converter.close());
   const wishReader = new WishReader({ converter, defaultPlatforms: config.warm.platforms });
   const scrub = new Scrub({
@@ -243,9 +245,9 @@ async function assemble(
     packages: () => modules.packages.makings,
     warmJobs: () => warming.jobs.running,
     drift: () => drift.all.length,
+    sealed: isSealed,
     metadataStoreFailures: () => cache.storeFailures,
     disk: () => quota,
-    sealed: isSealed,
     openCircuits: () =>
       http.circuits().flatMap(({ origin, state }) => (state === 'closed' ? [] : new URL(origin).host)),
   });
@@ -287,9 +289,9 @@ async function assemble(
       { name: 'metadata', essential: false, check: () => metadataStore.check() },
     ],
     isDraining: () => server.isDraining,
+    isSealed,
     logger,
   });
-    isSealed,
   const handler = createHttpApplication({
     mirror,
     releases,
@@ -325,10 +327,10 @@ async function assemble(
       }),
       pins,
       verify: { scrub, quarantine },
+      seal,
       lock: {
         completion: new LockCompletion({
           releases,
-      seal,
           store,
           hashes,
           openArchive: (archive) => mirror.openArchive(archive),
@@ -375,9 +377,6 @@ async function assemble(
   };
 }
 
-/** Also for changing them beside a running server. The caller closes them. */
-export function openLinkKeys(config: Config, logger: Logger): Promise<LinkKeys> {
-  return LinkKeys.open({
 async function openSeal(
   { data: directory, sealed: configured }: Config,
   { store, logger }: { store: MetadataStore; logger: Logger },
@@ -386,6 +385,9 @@ async function openSeal(
   return Seal.open({ configured, file: new SealFile({ directory, partials }), store, logger });
 }
 
+/** Also for changing them beside a running server. The caller closes them. */
+export function openLinkKeys(config: Config, logger: Logger): Promise<LinkKeys> {
+  return LinkKeys.open({
     directory: config.data,
     redisUrl: config.redis.url,
     lifetimeMs: longestLife(config.access.links.lifetime),

@@ -13,7 +13,6 @@ import type { ModulePurge } from '../mirror/module-purge.ts';
 import type { Pins } from '../mirror/pins.ts';
 import type { Purge, PurgeSelection } from '../mirror/purge.ts';
 import type { Seal } from '../mirror/seal.ts';
-import type { Wish } from '../mirror/wanted.ts';
 import type { WarmJobs } from '../mirror/warm-jobs.ts';
 import {
   archiveDocument,
@@ -60,10 +59,10 @@ export interface AdminDeps {
   readonly pins?: Pins | undefined;
   /** Without it nothing is scanned. */
   readonly verify?: VerifyDeps | undefined;
-  /** Without it lock files are not completed. */
-  readonly lock?: LockDeps | undefined;
   /** Without it Larder is sealed by its configuration or not at all. */
   readonly seal?: Seal | undefined;
+  /** Without it lock files are not completed. */
+  readonly lock?: LockDeps | undefined;
 }
 
 /**
@@ -122,9 +121,9 @@ export function adminRoutes(
   if (deps.jobs) router.use(jobRoutes({ jobs: deps.jobs, audit }));
   if (deps.gaps) router.use(gapRoutes({ gaps: deps.gaps }));
   if (deps.carrying) router.use(uploadRoutes({ ...deps.carrying, audit }));
+  if (deps.seal) router.use(sealRoutes({ seal: deps.seal, audit }));
   if (deps.lock) router.use(lockRoutes(deps.lock));
   if (deps.pins) router.use(pinRoutes({ pins: deps.pins, audit }));
-  if (deps.seal) router.use(sealRoutes({ seal: deps.seal, audit }));
   if (deps.verify) router.use(verifyRoutes({ ...deps.verify, audit }));
   return router;
 }
