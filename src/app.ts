@@ -40,7 +40,7 @@ import { Scrub } from './mirror/scrub.ts';
 import { Seal } from './mirror/seal.ts';
 import { SeasonedProviders } from './mirror/seasoned-metadata.ts';
 import { UpstreamMetadata } from './mirror/upstream-metadata.ts';
-import { WishReader } from './mirror/wish-reader.ts';
+import { clientOf, WishReader } from './mirror/wish-reader.ts';
 import { assembleModules } from './modules.ts';
 import { DirectoryArchiveStore } from './store/directory-archive-store.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
@@ -314,6 +314,7 @@ async function assemble(
         store,
         modules: modules.store,
       },
+      defaultClient: clientOf(config.upstreams.default),
       gaps: new Gaps({ reader: wishReader, policy, archives: store, modules: modules.store }),
       inventory: new Inventory({ store, modules: modules.store, pins, drift }),
       jobs: warming.jobs,

@@ -13,6 +13,7 @@ import type { ModulePurge } from '../mirror/module-purge.ts';
 import type { Pins } from '../mirror/pins.ts';
 import type { Purge, PurgeSelection } from '../mirror/purge.ts';
 import type { Seal } from '../mirror/seal.ts';
+import type { Wish } from '../mirror/wanted.ts';
 import type { WarmJobs } from '../mirror/warm-jobs.ts';
 import {
   archiveDocument,
@@ -51,6 +52,8 @@ export interface AdminDeps {
   readonly modulePurge: ModulePurge;
   /** Without it nothing is warmed. */
   readonly jobs?: WarmJobs | undefined;
+  /** Whose rules hold for what is wished without naming a client. */
+  readonly defaultClient?: Wish['client'] | undefined;
   /** Without it nobody is told what would be missing. */
   readonly gaps?: Gaps | undefined;
   /** Without it nothing can be brought, or taken away. */
@@ -118,8 +121,8 @@ export function adminRoutes(
 
   router.route('/inventory').all(allowOnly('GET', 'HEAD')).get(answerInventory);
   router.route('/purge').all(allowOnly('POST')).post(answerPurge);
-  if (deps.jobs) router.use(jobRoutes({ jobs: deps.jobs, audit }));
-  if (deps.gaps) router.use(gapRoutes({ gaps: deps.gaps }));
+  if (deps.jobs) router.use(jobRoutes({ jobs: deps.jobs, defaultClient: deps.defaultClient, audit }));
+  if (deps.gaps) router.use(gapRoutes({ gaps: deps.gaps, defaultClient: deps.defaultClient }));
   if (deps.carrying) router.use(uploadRoutes({ ...deps.carrying, audit }));
   if (deps.seal) router.use(sealRoutes({ seal: deps.seal, audit }));
   if (deps.lock) router.use(lockRoutes(deps.lock));

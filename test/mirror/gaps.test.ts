@@ -304,6 +304,18 @@ describe('gaps', () => {
   });
 });
 
+it.each([
+  ['registry.opentofu.org', undefined, 'registry.opentofu.org'],
+  ['registry.terraform.io', undefined, 'registry.terraform.io'],
+  ['registry.terraform.io', 'opentofu', 'registry.opentofu.org'],
+])('with %s as the default, for client %s, addresses without a host are of %s', async (byDefault, client, expected) => {
+  const scene = await begin({
+    upstreams: { default: byDefault, hosts: { 'registry.opentofu.org': {}, 'registry.terraform.io': {} } },
+  });
+  const { gaps } = await scene.ask({ 'list.txt': 'acme/widget\n' }, client === undefined ? {} : { client });
+  expect(gaps).toMatchObject([{ kind: 'provider', address: `${expected}/acme/widget` }]);
+});
+
 it('POST /admin/gaps takes the role admin', async () => {
   const scene = await begin();
   const answer = await scene.get('/admin/gaps', { method: 'POST', body: '{}' });
