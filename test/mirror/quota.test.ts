@@ -104,6 +104,13 @@ async function read({ store }: House, index: number): Promise<void> {
 
 const FULL = { code: 'STORAGE_FAILED', full: true };
 
+it('what is larger than the limit is refused with 507, which names the limit; what is stored is served on', async () => {
+  const scene = await begin(1, { limits: { disk: `${SIZE - 1}B` } });
+  const answer = await scene.archive(versionOf(0));
+  expect(answer.status).toBe(507);
+  expect(answer.text()).toContain('limits.disk');
+});
+
 describe('what is evicted', () => {
   it('is what was not used for the longest time, archives and packages alike, and some more than is needed', async () => {
     const house = await openHouse({ limit: 40 * UNIT });
