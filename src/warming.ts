@@ -47,7 +47,7 @@ export function assembleWarming(
   const jobs = new WarmJobs({
     store,
     warm: new Warm({ providers: mirror, releases, modules, logger }),
-    plan: (wish, mayWarm) => planner.plan(wish, mayWarm),
+    plan: (wish, mayWarm, signal) => planner.plan(wish, mayWarm, signal),
     mayWarm: (by) => permissionOf(by, authenticator),
     // Clients find a turn, whatever is warmed.
     concurrency: Math.max(1, Math.min(warm.concurrency, limits.downloads - 1)),

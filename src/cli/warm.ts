@@ -72,6 +72,7 @@ async function warm(args: readonly string[], options: WarmOptions): Promise<numb
     await follow(server, id, display);
     const job = (await server.get(`admin/jobs/${id}`)) as WholeJobDocument;
     display.ended(job);
+    if (job.state === 'failed') return TROUBLE;
     const isWhole =
       job.state === 'finished' &&
       job.totals.failed === 0 &&

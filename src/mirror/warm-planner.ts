@@ -31,8 +31,11 @@ export class WarmPlanner {
     this.#logger = deps.logger;
   }
 
-  /** What modules require is in their packages: those come in meanwhile. Never rejects for what is in the wish. */
-  async plan(wish: Wish, mayWarm: MayWarm): Promise<PlannedWish> {
+  /**
+   * What modules require is in their packages: those come in meanwhile. Never rejects for what is in the wish.
+   * @throws the reason of `signal`
+   */
+  async plan(wish: Wish, mayWarm: MayWarm, signal: AbortSignal): Promise<PlannedWish> {
     const broughtIn = new Set<string>();
     const plan = new WarmPlan({
       providers: this.#providers,
@@ -40,12 +43,15 @@ export class WarmPlanner {
       logger: this.#logger,
     });
     const read = await this.#reader.read(wish, async (call) => {
+      signal.throwIfAborted();
       if (!mayWarm(call.address)) throw new Forbidden(notFor(call));
       return plan.childPackage(call);
     });
+    signal.throwIfAborted();
     const items: PlannedItem[] = refused(read.requirements, mayWarm);
     for await (const item of plan.items({ ...read, requirements: allowed(read.requirements, mayWarm) })) {
       items.push(item);
+      signal.throwIfAborted();
     }
     return { items, diagnostics: read.diagnostics, broughtIn };
   }

@@ -39,7 +39,7 @@ export interface PlannedWish {
   readonly broughtIn: ReadonlySet<string>;
 }
 
-export type PlanWish = (wish: Wish, mayWarm: MayWarm) => Promise<PlannedWish>;
+export type PlanWish = (wish: Wish, mayWarm: MayWarm, signal: AbortSignal) => Promise<PlannedWish>;
 
 /** What runs of all jobs share. */
 export interface RunDeps {
@@ -151,7 +151,7 @@ export class WarmRun {
     const { id } = this.#head;
     const wish = await store.wish(this.#head);
     if (!wish) throw new LostWish();
-    const planned = await this.#unlessLeft(plan(wish, may));
+    const planned = await this.#unlessLeft(plan(wish, may, this.#abort.signal));
     if (!planned) return this.#abort.signal.throwIfAborted();
     const { items, diagnostics } = planned;
     const before = new Map(this.#items.filter(isHere).map((item) => [`${item.kind ?? ''} ${item.name}`, item]));
@@ -314,6 +314,8 @@ export class WarmRun {
 
   async #unlessLeft<T>(work: Promise<T>): Promise<T | undefined> {
     const { signal } = this.#abort;
+    // Nobody hears how it ends.
+    work.catch(() => {});
     if (signal.aborted) return undefined;
     let onAbort = () => {};
     const left = new Promise<undefined>((resolve) => {

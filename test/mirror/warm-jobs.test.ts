@@ -223,6 +223,24 @@ describe('cancelling', () => {
     expect(ends).toEqual(['cancelled']);
   });
 
+  it('ends the planning, too', async () => {
+    const planning = held();
+    const { jobs, brought } = replica(new MemoryStore(), {
+      plan: async () => {
+        await planning.bring();
+        return numbered(3);
+      },
+    });
+    const { id } = await jobs.create(WISH, BY);
+    expect((await jobs.cancel(id)).state).toBe('cancelled');
+    planning.letGo();
+    expect((await jobs.get(id)).head).toMatchObject({ state: 'cancelled', isPlanned: false });
+    // Begun again, it is planned first.
+    await jobs.retry(id);
+    expect((await ended(jobs, id)).head).toMatchObject({ state: 'finished', totals: { items: 3, stored: 3 } });
+    expect(brought).toHaveLength(3);
+  });
+
   it('reaches a job that runs on another replica', async () => {
     const store = new MemoryStore();
     const { bring } = held();
