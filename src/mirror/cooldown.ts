@@ -2,13 +2,13 @@ import { LRUCache } from 'lru-cache';
 import pLimit from 'p-limit';
 import type { MirroredAddress } from '../address/mirrored-address.ts';
 import type { ProviderPattern } from '../address/provider-pattern.ts';
-import type { Version } from '../address/version.ts';
+import { Version } from '../address/version.ts';
 import type { MetadataRead, ReadOptions } from '../cache/metadata-cache.ts';
 import { LarderError, NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { settledWithin } from '../time-limit.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import type { FirstSeen } from './first-seen.ts';
+import { type FirstSeen, OF_ANY_AGE } from './first-seen.ts';
 import { isForAll } from './upstream-answers.ts';
 
 /** A version that the list does not name may just have been published. Less than what those wait who ask after us. */
@@ -19,6 +19,8 @@ const ASK_LIMIT_MS = 8_000;
 /** A list waits so long for dates: clients wait 10 s in all, and the list itself may have taken 8. */
 const PATIENCE_MS = 1_000;
 const CONCURRENT_QUESTIONS = 4;
+/** The newest of a list that are asked for at the first look. */
+const NEWEST = 5;
 /** Of one list; the others are asked for with the next. */
 const MAX_QUESTIONS = 20;
 const MAX_ASKED = 20_000;
@@ -66,6 +68,7 @@ export class Cooldown<A extends MirroredAddress> {
   readonly #limit = pLimit(CONCURRENT_QUESTIONS);
   /** Versions whose date upstream was asked for lately. */
   readonly #asked = new LRUCache<string, true>({ max: MAX_ASKED, ttl: ASK_AGAIN_MS });
+  readonly #newest = new WeakMap<ListedVersions, readonly Listed[]>();
   /** What is left of a list without the versions named. */
   readonly #sifted = new WeakMap<ListedVersions, { readonly without: string; readonly list: ListedVersions }>();
 
@@ -126,7 +129,8 @@ export class Cooldown<A extends MirroredAddress> {
   }
 
   /** Those that are too young, and until when: milliseconds since the epoch. */
-  async #young(upstream: Upstream, address: A, { versions }: ListedVersions): Promise<ReadonlyMap<string, number>> {
+  async #young(upstream: Upstream, address: A, list: ListedVersions): Promise<ReadonlyMap<string, number>> {
+    const { versions } = list;
     const age = this.#ageOf(address);
     if (age === undefined || versions.length === 0) return NONE;
     const names = versions.map(({ version }) => version.toString());
@@ -134,19 +138,26 @@ export class Cooldown<A extends MirroredAddress> {
       const sightings = await this.#firstSeen.note(address, names);
       const young = new Map<string, number>();
       for (const { version } of versions) {
-        const until = (sightings?.get(version.toString()) ?? 0) + age;
+        const until = (sightings?.get(version.toString()) ?? OF_ANY_AGE) + age;
         if (until > this.#now() && !this.#isAllowed(address, version)) young.set(version.toString(), until);
       }
-      return young;
+      const isOpen = ({ version }: Listed) => sightings?.get(version.toString()) === OF_ANY_AGE;
+      const isYoung = ({ version }: Listed) => young.has(version.toString());
+      return { young, questionable: [...this.#newestOf(list).filter(isOpen), ...versions.filter(isYoung)] };
     };
-    const young = await find();
-    if (young.size === 0) return young;
-    const told = this.#askFor(
-      upstream,
-      address,
-      versions.filter(({ version }) => young.has(version.toString())),
-    );
-    return told && (await settledWithin(told, PATIENCE_MS)) ? find() : young;
+    const { young, questionable } = await find();
+    const told = questionable.length > 0 ? this.#askFor(upstream, address, questionable) : undefined;
+    return told && (await settledWithin(told, PATIENCE_MS)) ? (await find()).young : young;
+  }
+
+  /** Of a first look: what is new is most likely among these. */
+  #newestOf(list: ListedVersions): readonly Listed[] {
+    let newest = this.#newest.get(list);
+    if (!newest) {
+      newest = [...list.versions].sort((a, b) => Version.compare(b.version, a.version)).slice(0, NEWEST);
+      this.#newest.set(list, newest);
+    }
+    return newest;
   }
 
   /** Whether upstream told anything; `undefined` when it is not asked. */
@@ -164,9 +175,9 @@ export class Cooldown<A extends MirroredAddress> {
   async #ask(upstream: Upstream, address: A, { version, published }: Listed): Promise<boolean> {
     try {
       const date = await this.#publishedAt(upstream, address, published, AbortSignal.timeout(ASK_LIMIT_MS));
-      if (!date || date.getTime() > this.#now()) return false;
-      await this.#firstSeen.tell(address, version.toString(), date.getTime());
-      return true;
+      const isPast = date !== undefined && date.getTime() <= this.#now();
+      await this.#firstSeen.tell(address, version.toString(), isPast ? date.getTime() : undefined);
+      return isPast;
     } catch (error) {
       const level = error instanceof LarderError ? 'debug' : 'error';
       this.#logger[level]('upstream was asked in vain when it published a version', {

@@ -9,7 +9,12 @@ import type { MetadataStore } from '../store/metadata-store.ts';
 const KEEP_MS = 10 * 365 * 24 * 3_600_000;
 const MAX_REMEMBERED = 2_000;
 
-/** By version, milliseconds since the epoch; 0 for what was there already at the first look. */
+/** What was there already at the first look, and may be of any age. */
+export const OF_ANY_AGE = 0;
+/** The same, and upstream does not tell its age either. */
+const OF_UNTOLD_AGE = 1;
+
+/** By version, milliseconds since the epoch. */
 export type Sightings = ReadonlyMap<string, number>;
 
 const storedSightings = z.record(z.string(), z.number().nonnegative());
@@ -17,8 +22,8 @@ const storedSightings = z.record(z.string(), z.number().nonnegative());
 /**
  * Remembers when versions were first seen here, across restarts and for all replicas.
  *
- * Nothing is known of the ages of what is there at the very first look at an address, and it counts as old: otherwise
- * everything would be away for everybody from the day on which ages are first asked for. The same holds where the store
+ * Nothing is known of the ages of what is there at the very first look at an address, and it counts as old until upstream
+ * says otherwise: else everything would be away for everybody from the day on which ages are first asked for. The same holds where the store
  * has lost its memory, or does not answer and this process remembers nothing itself.
  */
 export class FirstSeen {
@@ -44,16 +49,17 @@ export class FirstSeen {
     if (known && !this.#unsaved.has(key) && versions.every((version) => known.has(version))) return known;
     return this.#inTurn(key, (sightings) => {
       // What is there at the first look may be of any age.
-      const at = sightings.size === 0 ? 0 : this.#now();
+      const at = sightings.size === 0 ? OF_ANY_AGE : this.#now();
       for (const version of versions) if (!sightings.has(version)) sightings.set(version, at);
     });
   }
 
-  /** That a version is older than it was seen here. */
-  async tell(address: MirroredAddress, version: string, publishedAt: number): Promise<void> {
+  /** When upstream published a version, if it says so: it may be older than it was seen here. */
+  async tell(address: MirroredAddress, version: string, publishedAt: number | undefined): Promise<void> {
     await this.#inTurn(metadataKeys.firstSeen(address), (sightings) => {
       const seen = sightings.get(version);
-      if (seen !== undefined && publishedAt < seen) sightings.set(version, Math.max(publishedAt, 0));
+      if (seen === OF_ANY_AGE) sightings.set(version, Math.max(publishedAt ?? OF_UNTOLD_AGE, OF_UNTOLD_AGE));
+      else if (seen !== undefined) sightings.set(version, Math.min(publishedAt ?? seen, seen));
     });
   }
 
@@ -79,7 +85,7 @@ export class FirstSeen {
     // Another replica may have seen it earlier, or this one while the store was away.
     const sightings = new Map(remembered);
     for (const [version, at] of Object.entries(stored)) {
-      sightings.set(version, Math.min(at, sightings.get(version) ?? at));
+      sightings.set(version, earlier(at, sightings.get(version) ?? at));
     }
     change(sightings);
     this.#memory.set(key, sightings);
@@ -98,4 +104,10 @@ export class FirstSeen {
       this.#logger.warn('what is known of the age of versions cannot be kept', { key, error });
     }
   }
+}
+
+/** A date that is known says more than none. */
+function earlier(one: number, other: number): number {
+  if (one === OF_ANY_AGE || other === OF_ANY_AGE) return Math.max(one, other);
+  return Math.min(one, other);
 }

@@ -42,9 +42,9 @@ export async function releaseKnowledge(
     objection,
     packageOf: ({ filename, platform }) => {
       const told = hashesIn(statement?.packages?.[platform.toString()]);
-      // Publishers name archives as they like: there what the registry says tells which one it is.
+      // Publishers name archives as they like, and sign those of other products along: the registry knows which one it is.
       const byName = digests.get(filename) ?? [...digests].find(([name]) => name.endsWith(`_${platform}.zip`))?.[1];
-      const sha256 = byName ?? told.flatMap((hash) => sha256Of(hash) ?? []).find((digest) => listed.has(digest));
+      const sha256 = told.flatMap((hash) => sha256Of(hash) ?? []).find((digest) => listed.has(digest)) ?? byName;
       if (!sha256) return undefined;
       // Of these bytes, or of none that are of interest.
       const agrees = told.some((hash) => sha256Of(hash) === sha256);

@@ -137,6 +137,22 @@ describe('a version is there at once', () => {
 });
 
 describe('what upstream says of dates', () => {
+  it('counts for the newest versions at the very first look, which are asked for once', async () => {
+    const clock = stoppedClock();
+    const { registry, index } = await startScene({ config: { cooldown: WEEK }, providers: [] });
+    const versions = ['0.1.0', '1.0.0', '1.1.0', '1.2.0', '1.3.0', '2.0.0'];
+    for (const version of versions) await registry.addProvider({ ...WIDGET, version });
+    const yesterday = new Date(Date.now() - DAY_MS).toISOString();
+    const details = registry.on(/GET \/.*\/acme\/widget\/[12]\.\d\.0$/, ({ path }) =>
+      path.endsWith('/2.0.0') ? json({ published_at: yesterday }) : json({ id: 'acme/widget' }),
+    );
+    expect(versionsIn(await index())).toEqual(versions.slice(0, -1).reverse());
+    expect(details.applied).toBe(5);
+    clock.advance(6 * DAY_MS);
+    expect(versionsIn(await index())).toEqual([...versions].reverse());
+    expect(details.applied).toBe(5);
+  });
+
   it('is asked for once, and lists do not fail for want of it', async () => {
     const { registry, index } = await begin();
     const broken = registry.on(/acme\/widget\/1\.1\.0$/, reset());

@@ -73,9 +73,22 @@ describe('versions that are seen', () => {
     await seen.note(WIDGET, ['1.1.0']);
     await seen.tell(WIDGET, '1.1.0', 4_000);
     await seen.tell(WIDGET, '1.1.0', 9_000);
-    await seen.tell(WIDGET, '1.0.0', 4_000);
+    await seen.tell(WIDGET, '1.1.0', undefined);
     await seen.tell(WIDGET, '7.0.0', 4_000);
     expect(await open().note(WIDGET, ['1.1.0'])).toEqual(new Map(Object.entries({ '1.0.0': 0, '1.1.0': 4_000 })));
+  });
+
+  it('at the first look are as old as upstream says, by which they are known from then on', async () => {
+    const { seen, open } = begin();
+    await seen.note(WIDGET, ['1.0.0', '1.1.0', '1.2.0']);
+    const other = open();
+    await other.note(WIDGET, ['1.0.0']);
+    await seen.tell(WIDGET, '1.2.0', 900);
+    await seen.tell(WIDGET, '1.1.0', undefined);
+    // The other one remembers no more than that they were there.
+    await other.note(WIDGET, ['1.3.0']);
+    const known = await open().note(WIDGET, ['1.0.0']);
+    expect(known).toEqual(new Map(Object.entries({ '1.0.0': 0, '1.1.0': 1, '1.2.0': 900, '1.3.0': 1_000 })));
   });
 });
 
