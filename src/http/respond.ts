@@ -18,6 +18,8 @@ export interface JsonBody {
 /** What an answer says of itself when upstream could not confirm it. */
 export interface Staleness {
   readonly ageSeconds: number;
+  /** What it lacks, in words of addresses and versions. */
+  readonly missing?: string;
 }
 
 /** A provider or a module, one version of it, or one archive. */
@@ -126,7 +128,10 @@ export function sendContent(
   };
   if (stale) {
     headers['Age'] = Math.max(0, Math.round(stale.ageSeconds));
-    headers['Warning'] = '110 - "Response is Stale"';
+    headers['Warning'] =
+      stale.missing === undefined
+        ? '110 - "Response is Stale"'
+        : `199 - "${stale.missing.replace(/[^ \w!#-~]/g, '?')}"`;
     notesOf(res).outcome = 'stale';
   }
   if (matchesEtag(req.headers['if-none-match'], etag)) {

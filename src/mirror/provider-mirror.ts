@@ -126,7 +126,8 @@ export class ProviderMirror {
     const wanted = { address: provider, version };
     if (this.#upstreams.isSealed && isForAll(upstream) && found.size === 0 && (await this.#hasAny(provider))) {
       // What is listed is all there is: another source may have this one.
-      return { archives: NOT_FOR_ANYBODY, stale: { ageSeconds: 0, reason: notStored(upstream, wanted).message } };
+      const { message } = notStored(upstream, wanted);
+      return { archives: NOT_FOR_ANYBODY, stale: { ageSeconds: 0, reason: message, missing: message } };
     }
     const { answer, stale } = await this.#upstreams
       .ask(

@@ -10,6 +10,8 @@ export interface StaleNote {
   readonly ageSeconds: number;
   /** Why upstream could not be asked, fit for clients to see. */
   readonly reason: string;
+  /** What somebody asks a sealed mirror for, which has nothing of it. */
+  readonly missing?: string;
 }
 
 /** What upstream said, if anything; `stale` is there to be spread into what is made of it. */

@@ -109,7 +109,7 @@ export class Connections {
       // `connect` serves hosts that need no proxy. The proxy itself may well be on a private address.
       requestTls: trust,
       proxyTls: { timeout: connectMs },
-      clientFactory: (origin, clientOptions: { connect?: unknown }) => {
+      clientFactory: (origin, clientOptions: Pool.Options) => {
         const { connect } = clientOptions;
         const watched = typeof connect === 'function' && {
           connect: this.#watched(connect as buildConnector.connector),

@@ -46,7 +46,7 @@ async function replica(
 ) {
   const { file = sealFile(), metadata = store(), configured = false } = options;
   const effects = { sealed: vi.fn(async () => {}), unsealed: vi.fn() } satisfies SealEffects;
-  const seal = await Seal.open({ configured, file, store: metadata, logger: recordingLogger([]) });
+  const seal = await Seal.open({ configured, file, store: metadata, logger: recordingLogger() });
   seal.watch(effects, LOOK_MS);
   afterTest(() => seal.close());
   return { seal, file, metadata, effects };
