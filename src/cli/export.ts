@@ -1,6 +1,6 @@
 import { realpath } from 'node:fs/promises';
 import path from 'node:path';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { Platform } from '../address/platform.ts';
 import { HclConverter } from '../configuration/hcl-converter.ts';
 import { hasCode } from '../errors.ts';
@@ -38,7 +38,11 @@ export function addExport(program: Command): void {
       '[files...]',
       'only what these need: lock files, configuration, warm lists, directories of them, - for stdin',
     )
-    .option('--platform <os_arch>', 'only for this one, repeatable; with files only', collected, [])
+    .addOption(
+      new Option('--platform <os_arch>', 'with files: only for this one, repeatable')
+        .argParser(collected)
+        .default([], 'all that are stored'),
+    )
     .option('--terraform', "the files are Terraform's: its default registry, and no .tofu files")
     .option('--link', 'make hard links instead of copies where that can be (same file system, no --server)')
     .option('--dry-run', 'tell what would be copied, and write nothing')

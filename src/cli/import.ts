@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs';
 import type { Command } from 'commander';
+import { parseSha256 } from '../address/hash.ts';
 import type { Hostname } from '../address/hostname.ts';
 import { assembleCarrying, type Carrying } from '../carrying.ts';
 import { hasCode } from '../errors.ts';
@@ -18,6 +19,7 @@ const READ_BYTES = 256 * 1024;
 interface ImportOptions extends ServerOptions {
   readonly config?: string;
   readonly trust?: boolean;
+  readonly sha256?: string;
   readonly dryRun?: boolean;
   readonly json?: boolean;
 }
@@ -29,6 +31,7 @@ export function addImport(program: Command): void {
     .description('take in a directory that larder export, or providers mirror of tofu or terraform, wrote')
     .argument('<directory>')
     .option('--trust', 'take also archives and packages that nothing in the directory vouches for')
+    .option('--sha256 <hex>', 'of its larder-export.json as it was made: nothing that this does not list is taken')
     .option('--dry-run', 'compare everything, and take nothing')
     .option('-c, --config <file>', 'without --server: into whose data directory (also LARDER_CONFIG)')
     .option('--json', 'one JSON object a line');
@@ -123,7 +126,8 @@ async function run(
   const counts = new Map<ImportOutcome, number>();
   const hosts = new Map<string, Hostname>();
   try {
-    for await (const one of new Import({ ...deps, isTrusting: trust, dryRun }).run()) {
+    const vouchedFor = await listed(deps.source, deps.options.sha256);
+    for await (const one of new Import({ ...deps, isTrusting: trust, dryRun, vouchedFor }).run()) {
       onOutcome(one);
       const { hostname } = 'package' in one ? one.package.module : subjectOf(one).provider;
       hosts.set(hostname.toString(), hostname);
@@ -144,6 +148,16 @@ async function run(
   const summary = [...counts].map(([outcome, count]) => `${count} ${outcome}`).join(', ');
   if (!json) console.log(summary === '' ? 'there is nothing in it that could be imported' : summary);
   return { isClean: !counts.has('refused') && counts.size > 0, hosts: [...hosts.values()] };
+}
+
+async function listed(source: BroughtDirectory, sha256: string | undefined) {
+  if (sha256 === undefined) return undefined;
+  try {
+    return await source.vouchedFor(parseSha256(sha256));
+  } catch (error) {
+    if (!hasCode(error, 'NOT_FOUND') && !hasCode(error, 'INTEGRITY_MISMATCH')) throw error;
+    throw new CommandFailed(error.message, { hint: 'nothing was taken: it is not the export whose SHA-256 was given' });
+  }
 }
 
 function warnOfUnserved(hosts: readonly Hostname[]): void {

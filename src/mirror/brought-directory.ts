@@ -1,18 +1,20 @@
+import { createHash } from 'node:crypto';
 import { constants, type Dirent } from 'node:fs';
 import { open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ProviderArchive } from '../address/archive.ts';
-import { type Hash, parseHash, parseSha256 } from '../address/hash.ts';
+import { type Hash, parseHash, parseSha256, type Sha256 } from '../address/hash.ts';
 import { Hostname } from '../address/hostname.ts';
 import { ModuleAddress, ModuleRelease } from '../address/module.ts';
 import { ProviderAddress } from '../address/provider.ts';
 import { Version } from '../address/version.ts';
-import { NotFound, StorageFailed } from '../errors.ts';
+import { IntegrityMismatch, NotFound, StorageFailed } from '../errors.ts';
 import type { ReleaseFiles } from '../store/archive-store.ts';
 import { paths } from '../store/keys.ts';
 import type { PackageRecord } from '../store/module-store.ts';
 import { directoriesIn, orForeign } from '../store/provider-directories.ts';
 import { readIfFile } from '../store/storage-errors.ts';
+import { MANIFEST_FILE, parseManifest, releaseName } from './export-manifest.ts';
 
 /** Bytes. Documents of mirrors have a few thousand. */
 const MAX_DOCUMENT = 64 * 1024 * 1024;
@@ -70,6 +72,25 @@ export class BroughtDirectory {
     throw new NotFound(`${directory} holds no mirror`, {
       hint: 'it must be what larder export, tofu providers mirror or terraform providers mirror wrote: HOST/NAMESPACE/TYPE/…',
     });
+  }
+
+  /**
+   * What the list of an export says of everything in it, by identity; of packages with where in them the module is.
+   * @param sha256 of the list as it was made
+   * @throws NotFound when there is no list, IntegrityMismatch when it is another one
+   */
+  async vouchedFor(sha256: Sha256): Promise<ReadonlyMap<string, Sha256>> {
+    const file = join(this.#providers, '..', MANIFEST_FILE);
+    const bytes = this.#modules === undefined ? undefined : await smallFile(file);
+    if (!bytes) throw new NotFound(`there is no ${MANIFEST_FILE} in it`);
+    const actual = createHash('sha256').update(bytes).digest('hex');
+    const manifest = actual === sha256 ? parseManifest(bytes) : undefined;
+    if (!manifest) throw new IntegrityMismatch(`the SHA-256 of ${MANIFEST_FILE} is ${actual}`);
+    return new Map([
+      ...manifest.archives.map((carried) => [`${carried.archive}`, carried.sha256] as const),
+      ...manifest.packages.map((carried) => [`${carried.release}//${carried.subdir}`, carried.sha256] as const),
+      ...manifest.releases.map((listed) => [releaseName(listed.provider, listed.version), listed.sha256] as const),
+    ]);
   }
 
   /** Version by version. @throws StorageFailed */

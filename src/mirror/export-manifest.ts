@@ -1,10 +1,12 @@
+import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { ProviderArchive } from '../address/archive.ts';
-import { parseHash, parseSha256 } from '../address/hash.ts';
+import { parseHash, parseSha256, type Sha256 } from '../address/hash.ts';
 import { ModuleAddress, ModuleRelease } from '../address/module.ts';
 import { Platform } from '../address/platform.ts';
 import { ProviderAddress } from '../address/provider.ts';
 import { Version } from '../address/version.ts';
+import type { ReleaseFiles } from '../store/archive-store.ts';
 import type { CarriedArchive, CarriedPackage } from './carried.ts';
 
 /** Raised when an older Larder could not make sense of it any more. */
@@ -16,10 +18,32 @@ export const MANIFEST_FILE = 'larder-export.json';
 export interface ExportManifest {
   readonly archives: readonly CarriedArchive[];
   readonly packages: readonly CarriedPackage[];
+  readonly releases: readonly ListedRelease[];
+}
+
+/** SHA256SUMS of a version, with what goes with it. */
+export interface ListedRelease {
+  readonly provider: ProviderAddress;
+  readonly version: Version;
+  /** See `releaseDigest`. */
+  readonly sha256: Sha256;
+}
+
+/** One digest of SHA256SUMS, signature and statement together: each with its length before it, nothing of what is not there. */
+export function releaseDigest({ shasums, signature, statement }: ReleaseFiles): Sha256 {
+  const digest = createHash('sha256');
+  for (const file of [shasums, signature, statement]) digest.update(`${file?.length ?? '-'}\n`).update(file ?? '');
+  return parseSha256(digest.digest('hex'));
+}
+
+/** Identity of what a list of digests says of a version's SHA256SUMS. */
+export function releaseName(provider: ProviderAddress, version: Version): string {
+  return `${provider} ${version} SHA256SUMS`;
 }
 
 const shape = z.object({
   format: z.literal(FORMAT),
+  releases: z.array(z.object({ address: z.string(), version: z.string(), sha256: z.string() })).default([]),
   archives: z.array(
     z.object({
       address: z.string(),
@@ -46,7 +70,7 @@ const shape = z.object({
 /** `undefined` of what is none, was cut off, or was written by a Larder that is too new: files are then looked at anew. */
 export function parseManifest(bytes: Buffer): ExportManifest | undefined {
   try {
-    const { archives, packages } = shape.parse(JSON.parse(bytes.toString('utf8')));
+    const { archives, packages, releases } = shape.parse(JSON.parse(bytes.toString('utf8')));
     return {
       archives: archives.map(({ address, version, platform, size, sha256, h1 }) => ({
         archive: new ProviderArchive(ProviderAddress.parse(address), Version.parse(version), Platform.parse(platform)),
@@ -60,6 +84,11 @@ export function parseManifest(bytes: Buffer): ExportManifest | undefined {
         sha256: parseSha256(sha256),
         fingerprint,
       })),
+      releases: releases.map(({ address, version, sha256 }) => ({
+        provider: ProviderAddress.parse(address),
+        version: Version.parse(version),
+        sha256: parseSha256(sha256),
+      })),
     };
   } catch {
     return undefined;
@@ -67,7 +96,7 @@ export function parseManifest(bytes: Buffer): ExportManifest | undefined {
 }
 
 /** The same things give the same bytes. */
-export function manifestText({ archives, packages }: ExportManifest): string {
+export function manifestText({ archives, packages, releases }: ExportManifest): string {
   const byName = <T extends { readonly name: string }>(a: T, b: T) => (a.name < b.name ? -1 : 1);
   const document = {
     format: FORMAT,
@@ -94,6 +123,10 @@ export function manifestText({ archives, packages }: ExportManifest): string {
         source,
         ...(fingerprint !== undefined && { fingerprint }),
       })),
+    releases: releases
+      .map((listed) => ({ listed, name: releaseName(listed.provider, listed.version) }))
+      .sort(byName)
+      .map(({ listed: { provider, version, sha256 } }) => ({ address: `${provider}`, version: `${version}`, sha256 })),
   };
   return `${JSON.stringify(document, null, 1)}\n`;
 }

@@ -5,7 +5,14 @@ import type { ReleaseFiles } from '../store/archive-store.ts';
 import { type ExportDirectory, SourceUnreadable } from '../store/export-directory.ts';
 import { paths } from '../store/keys.ts';
 import type { CarriedArchive, CarriedPackage, CarrySource } from './carried.ts';
-import { MANIFEST_FILE, manifestText, parseManifest } from './export-manifest.ts';
+import {
+  type ListedRelease,
+  MANIFEST_FILE,
+  manifestText,
+  parseManifest,
+  releaseDigest,
+  releaseName,
+} from './export-manifest.ts';
 import { nginxSnippets } from './nginx-snippets.ts';
 import { moduleDocuments, providerDocuments, type StaticDocuments } from './static-documents.ts';
 
@@ -40,6 +47,7 @@ export class Export {
   readonly #options: ExportOptions;
   readonly #archives = new Map<string, CarriedArchive>();
   readonly #packages = new Map<string, CarriedPackage>();
+  readonly #releases = new Map<string, ListedRelease>();
 
   constructor(deps: { source: CarrySource; directory: ExportDirectory; options: ExportOptions }) {
     this.#source = deps.source;
@@ -67,8 +75,12 @@ export class Export {
     if (this.#options.dryRun) return;
     for (const module of modules.values()) await this.#write(moduleDocuments(module, this.#packagesOf(module)));
     await this.#write(nginxSnippets([...this.#packages.values()]));
-    const manifest = { archives: [...this.#archives.values()], packages: [...this.#packages.values()] };
-    await this.#directory.write(MANIFEST_FILE, manifestText(manifest));
+    const text = manifestText({
+      archives: [...this.#archives.values()],
+      packages: [...this.#packages.values()],
+      releases: [...this.#releases.values()],
+    });
+    await this.#directory.write(MANIFEST_FILE, text);
   }
 
   /** What earlier exports put there, and is still there. */
@@ -84,6 +96,7 @@ export class Export {
       if (!(await this.#directory.holds(paths.modulePackage(carried.release), carried, carried.sha256))) continue;
       this.#packages.set(`${carried.release}`, carried);
     }
+    for (const listed of before.releases) this.#releases.set(releaseName(listed.provider, listed.version), listed);
   }
 
   async *#carryArchives(): AsyncGenerator<Exported> {
@@ -132,6 +145,7 @@ export class Export {
       const files = (await this.#source.release(provider, version)) ?? (await this.#releaseThere(archive));
       if (files) releases.set(`${version}`, files);
       if (!files) continue;
+      this.#releases.set(releaseName(provider, version), { provider, version, sha256: releaseDigest(files) });
       await this.#directory.write(paths.shasums(provider, version), files.shasums);
       if (files.signature) await this.#directory.write(paths.signature(provider, version), files.signature);
       if (files.statement) await this.#directory.write(paths.statement(provider, version), files.statement);

@@ -18,6 +18,7 @@ import {
   openRegular,
 } from './brought-directory.ts';
 import { type Intake, type RefusalReason, refused } from './carried.ts';
+import { MANIFEST_FILE, releaseDigest, releaseName } from './export-manifest.ts';
 import type { CheckedRelease, ReleaseIntake } from './release-intake.ts';
 
 /** An archive that was found to be what its mirror says. */
@@ -71,6 +72,7 @@ export class Import {
   readonly #hasher: Pick<PackageHasher, 'hash'>;
   readonly #isTrusting: boolean;
   readonly #dryRun: boolean;
+  readonly #vouchedFor: ReadonlyMap<string, Sha256> | undefined;
 
   constructor(deps: {
     source: BroughtDirectory;
@@ -81,6 +83,8 @@ export class Import {
     isTrusting: boolean;
     /** Compares all the same, but takes nothing. */
     dryRun: boolean;
+    /** By identity; where it is given, nothing else is taken. */
+    vouchedFor?: ReadonlyMap<string, Sha256> | undefined;
   }) {
     this.#source = deps.source;
     this.#target = deps.target;
@@ -88,6 +92,7 @@ export class Import {
     this.#hasher = deps.hasher;
     this.#isTrusting = deps.isTrusting;
     this.#dryRun = deps.dryRun;
+    this.#vouchedFor = deps.vouchedFor;
   }
 
   /** @throws StorageFailed when the target cannot be written, or a directory not be read */
@@ -98,9 +103,12 @@ export class Import {
     }
   }
 
-  async *#version({ provider, version, archives, release }: FoundVersion): AsyncGenerator<Imported> {
-    const checked = release && (await this.#releases.check(provider, release));
+  async *#version({ provider, version, archives, release: found }: FoundVersion): AsyncGenerator<Imported> {
     const checksums = { provider, version };
+    const objection = found && this.#objection(releaseName(provider, version), releaseDigest(found));
+    if (objection) yield { checksums, ...objection };
+    const release = objection ? undefined : found;
+    const checked = release && (await this.#releases.check(provider, release));
     if (checked?.outcome === 'refused') {
       const { why, reason } = checked;
       yield { checksums, outcome: 'refused', why, reason };
@@ -139,6 +147,8 @@ export class Import {
     const digested = await digestOf(file);
     if ('outcome' in digested) return digested;
     const { sha256, size } = digested;
+    const objection = this.#objection(archive, sha256);
+    if (objection) return objection;
     if (listed !== undefined && listed !== sha256) {
       return refusal('digest', `its SHA-256 is ${sha256}; SHA256SUMS says ${listed}`);
     }
@@ -165,11 +175,22 @@ export class Import {
     const digested = await digestOf(file);
     if ('outcome' in digested) return digested;
     const { sha256, size } = digested;
+    const objection = this.#objection(`${release}//${record?.subdir ?? ''}`, sha256);
+    if (objection) return objection;
     if (record && (record.sha256 !== sha256 || record.size !== size)) {
       return refusal('digest', `its SHA-256 is ${sha256}; its record says ${record.sha256}`);
     }
     const { subdir = '', source = 'an import', fingerprint } = record ?? {};
     return this.#hand(() => this.#target.takePackage({ release, file, sha256, size, subdir, source, fingerprint }));
+  }
+
+  /** Of who vouches for all that is taken, if anybody does. */
+  #objection(subject: ProviderArchive | string, sha256: Sha256): Outcome | undefined {
+    if (!this.#vouchedFor) return undefined;
+    const expected = this.#vouchedFor.get(subject.toString());
+    if (expected === undefined) return refusal('unverifiable', `${MANIFEST_FILE} does not speak of it`);
+    if (expected === sha256) return undefined;
+    return refusal('digest', `its SHA-256 is ${sha256}; ${MANIFEST_FILE} says ${expected}`);
   }
 
   async #hand(take: () => Promise<Intake<unknown>>): Promise<Outcome> {

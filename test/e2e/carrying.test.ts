@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -255,7 +256,10 @@ describe('larder export and larder import', () => {
 
     const inside = await startLarder({ registries: [registry], config: CONFIG });
     const into = ['--server', inside.url, '--ca', inside.setup.caFile, '--token', TOKEN];
-    const imported = good(await runLarder(['import', target, '--json', ...into]));
+    const list = createHash('sha256')
+      .update(await readFile(join(target, 'larder-export.json')))
+      .digest('hex');
+    const imported = good(await runLarder(['import', target, '--json', '--sha256', list, ...into]));
     expect(imported.lines().map(({ kind, outcome }) => `${kind} ${outcome}`)).toEqual([
       'archive imported',
       'archive imported',

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ProviderArchive } from '../../src/address/archive.ts';
+import { parseSha256 } from '../../src/address/hash.ts';
 import { Platform } from '../../src/address/platform.ts';
 import { ProviderAddress } from '../../src/address/provider.ts';
 import { Version } from '../../src/address/version.ts';
@@ -50,10 +51,11 @@ async function begin({ signatures = 'verify' as SignaturePolicy } = {}) {
     takeRelease: (provider, version, checked) => releases.keep(provider, version, checked),
     takePackage: ({ release, file, ...claims }) => packages.take(release, () => createReadStream(file), claims),
   };
-  const run = async (from: string, { isTrusting = false, dryRun = false } = {}): Promise<Imported[]> => {
+  const run = async (from: string, { isTrusting = false, dryRun = false, list = '' } = {}): Promise<Imported[]> => {
     const source = await BroughtDirectory.open(from);
+    const vouchedFor = list === '' ? undefined : await source.vouchedFor(parseSha256(list));
     const all: Imported[] = [];
-    const importing = new Import({ source, target, releases, hasher, isTrusting, dryRun });
+    const importing = new Import({ source, target, releases, hasher, isTrusting, dryRun, vouchedFor });
     for await (const one of importing.run()) all.push(one);
     return all;
   };
@@ -186,6 +188,31 @@ describe('an import', () => {
     const record = { sha256: '0'.repeat(64), size: bytes.length, subdir: '', source: 'git::x' };
     await writeFile(join(home, '1.0.0.json'), JSON.stringify(record));
     expect(told(await run(target))).toEqual(['refused: digest']);
+  });
+
+  it('takes only what is in the list whose digest was carried by another way', async () => {
+    const { target, home, one, published } = await mirror(({ zh }) => [zh]);
+    await writeFile(join(home, 'terraform-provider-widget_1.0.0_SHA256SUMS'), published.shasums);
+    await mkdir(join(target, 'providers'));
+    await cp(join(target, HOST), join(target, 'providers', HOST), { recursive: true });
+    const { run, store } = await begin();
+    const list = async (archives: unknown[]) => {
+      const text = JSON.stringify({ format: 1, archives, packages: [] });
+      await writeFile(join(target, 'larder-export.json'), text);
+      return sha256Hex(Buffer.from(text));
+    };
+    expect(told(await run(target, { list: await list([]) }))).toEqual([
+      'refused: unverifiable',
+      'refused: unverifiable',
+    ]);
+    const entry = { address: `${HOST}/acme/widget`, version: '1.0.0', platform: 'linux_amd64', size: one.size };
+    const other = await list([{ ...entry, sha256: '0'.repeat(64) }]);
+    expect(told(await run(target, { list: other }))).toEqual(['refused: unverifiable', 'refused: digest']);
+    const right = await list([{ ...entry, sha256: one.sha256 }]);
+    await expect(run(target, { list: other })).rejects.toMatchObject({ code: 'INTEGRITY_MISMATCH' });
+    // The archive is in the list, the checksums beside it are not: they may be anybody's.
+    expect(told(await run(target, { list: right }))).toEqual(['refused: unverifiable', 'imported']);
+    expect(await store.releases(ProviderAddress.parse(`${HOST}/acme/widget`))).toEqual([]);
   });
 
   it('reads no pipes and nothing that is no file, and says what is no mirror', async () => {
