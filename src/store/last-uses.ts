@@ -66,7 +66,9 @@ export class LastUses {
   async of(path: string, storedAt: Date): Promise<Date> {
     const marker = await ifPresent('looking for the last use', stat(this.#markerOf(path)));
     const written = marker?.mtimeMs ?? 0;
-    const latest = Math.max(written > this.#now() ? this.#setBack(path) : written, this.remembered(path) ?? 0);
+    const remembered = this.remembered(path);
+    // Once only: what is remembered from then on is better.
+    const latest = written > this.#now() ? (remembered ?? this.#setBack(path)) : Math.max(written, remembered ?? 0);
     return new Date(Math.min(Math.max(latest, storedAt.getTime()), this.#now()));
   }
 

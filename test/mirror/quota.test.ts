@@ -96,6 +96,9 @@ async function fill(house: House, count: number): Promise<void> {
   for (let index = 0; index < count; index += 1) await house.bring(version(index));
 }
 
+/** What just came is not evicted yet. */
+const notYoung = () => delay(600);
+
 async function read({ store }: House, index: number): Promise<void> {
   const stored = await store.find(version(index));
   if (!stored) throw new Error(`${index} is not stored`);
@@ -120,6 +123,7 @@ describe('what is evicted', () => {
     // Looking is no use; reading is.
     await house.store.find(version(1));
     await read(house, 0);
+    await notYoung();
     await house.bring(version(100));
     expect(house.quota.used).toBeLessThanOrEqual(40 * UNIT * 0.95);
     const left = await present(house);
@@ -238,6 +242,7 @@ describe('what is evicted', () => {
     await house.use.walk();
     now += 60_000;
     await read(house, 2);
+    await notYoung();
     await house.bring(version(3));
     expect(await present(house)).toContain(2);
     expect(await present(house)).not.toContain(1);
