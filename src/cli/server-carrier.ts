@@ -26,8 +26,13 @@ interface Listed {
   readonly modules: readonly ModuleDocument[];
 }
 
-/** What a server says with 409, 413 and 422 is about one thing only; everything else ends the command. */
-const REFUSALS: Readonly<Record<number, RefusalReason>> = { 409: 'drift', 413: 'too large', 422: 'digest' };
+/** What a server says with these is about one thing only; everything else ends the command. */
+const REFUSALS: Readonly<Record<number, RefusalReason>> = {
+  404: 'excluded',
+  409: 'drift',
+  413: 'too large',
+  422: 'digest',
+};
 
 /** Carries out of and into a running server. Every failure is a CommandFailed. */
 export class ServerCarrier implements CarrySource, ImportTarget {

@@ -44,6 +44,7 @@ const STATUS: Readonly<Record<RefusalReason, readonly [status: number, code: str
   drift: [409, 'DRIFT'],
   invalid: [422, 'INVALID_ARCHIVE'],
   'too large': [413, 'BODY_TOO_LARGE'],
+  excluded: [404, 'ADDRESS_EXCLUDED'],
 };
 
 const DIGEST_HINT = 'send its SHA-256 as ?sha256=HEX, or as Repr-Digest: sha-256=:BASE64:';

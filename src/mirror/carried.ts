@@ -45,7 +45,9 @@ export type RefusalReason =
   | 'drift'
   /** It is no archive, or one that no client could use. */
   | 'invalid'
-  | 'too large';
+  | 'too large'
+  /** The mirror that it was brought to does not mirror it. */
+  | 'excluded';
 
 /** What became of something that was brought. */
 export type Intake<T> =
