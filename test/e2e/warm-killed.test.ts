@@ -12,7 +12,7 @@ import { UpstreamRegistry } from '../support/upstream-registry.ts';
 const PROVIDERS = 200;
 /** So many are stored when upstream stops answering, and the process is killed. */
 const BEFORE = 90;
-const PATIENCE = { timeout: 180_000 };
+const PATIENCE = { timeout: 300_000 };
 
 it(
   'killed in the middle of two hundred providers, the next start ends the job and fetches nothing twice',
@@ -53,7 +53,7 @@ it(
     registry.releases.requests.clear();
 
     const next = await startLarderProcess(setup);
-    const job = await doors(next).ended(id);
+    const job = await doors(next).ended(id, 120_000);
     expect(job.state).toBe('finished');
     expect(job.totals).toMatchObject({ items: PROVIDERS, unsupported: 0, failed: 0, waiting: 0 });
     expect(job.totals.present + job.totals.stored).toBe(PROVIDERS);

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import type { WholeJobDocument } from '../../src/http/job-documents.ts';
-import { eventually, type Scene, type SceneOptions, startScene } from './scene.ts';
+import { type Scene, type SceneOptions, startScene } from './scene.ts';
 
 export const OPS = 'token-of-the-operators';
 export const NARROW = 'token-of-the-platform-team';
@@ -12,8 +12,8 @@ export interface WarmScene extends Scene {
   /** Begins a job with a warm list, or with a file of this name. */
   warm(wish: unknown, options?: { token?: string; query?: string }): Promise<string>;
   job(id: string, token?: string): Promise<JobAnswer>;
-  /** Resolves when the job has ended. */
-  ended(id: string): Promise<JobAnswer>;
+  /** Resolves when the job has ended; waits for that for 20 s unless told otherwise. */
+  ended(id: string, patienceMs?: number): Promise<JobAnswer>;
   admin(method: string, path: string, token?: string): ReturnType<Scene['get']>;
 }
 
@@ -57,8 +57,8 @@ export function doorsFor(get: Scene['get']): Pick<WarmScene, 'warm' | 'job' | 'e
       expect(answer.headers['location']).toBe(`jobs/${id}`);
       return id as string;
     },
-    ended: async (id) => {
-      await eventually(async () => (await job(id)).state).not.toBe('running');
+    ended: async (id, patienceMs = 20_000) => {
+      await expect.poll(async () => (await job(id)).state, { timeout: patienceMs, interval: 50 }).not.toBe('running');
       return job(id);
     },
   };
