@@ -102,10 +102,13 @@ export class WarmPlan {
       const version = locked?.version ?? constraint.select(versions)[0];
       const what = `${address.hostname} has no version of ${address.namespace}/${address.type}`;
       if (!version) throw new NotFound(noneFits(what, constraint, versions));
-      const { archives } = await this.#providers.listPackages(address, version);
+      const { archives, stale } = await this.#providers.listPackages(address, version);
       const known = new Set(archives.map(({ archive }) => String(archive.platform)));
       if (known.size === 0) {
-        throw new NotFound(`${address.hostname} has no version ${version} of ${address.namespace}/${address.type}`);
+        // A sealed mirror has not asked whether there is one.
+        throw new NotFound(
+          stale?.missing ?? `${address.hostname} has no version ${version} of ${address.namespace}/${address.type}`,
+        );
       }
       const accepted = locks.get(`${address} ${version}`);
       return platforms.map((platform): PlannedItem => {

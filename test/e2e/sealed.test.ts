@@ -247,6 +247,7 @@ async function workAsOperators({ direct }: World, { larder, admin }: Awaited<Ret
   const job = async () => (await admin('GET', `jobs/${warm.json().job}`)).json();
   await eventually(async () => (await job()).state).toBe('finished');
   expect(await job()).toMatchObject({ totals: { failed: 2 } });
+  expect(JSON.stringify(await job())).toContain('acme/widget 2.0.0 is not stored');
   await admin('POST', 'verify', {});
   const server = ['--server', larder.url, '--ca', larder.setup.caFile, '--token', OPS];
   for (const command of [['ls'], ['verify']]) {
