@@ -15,7 +15,7 @@ const arrows: Record<string, readonly string[]> = {
   cache: ['store', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
   upstream: ['address', 'errors.ts', 'logger.ts'],
   mirror: ['cache', 'store', 'upstream', 'configuration', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
-  http: ['mirror', 'cache', 'store', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
+  http: ['mirror', 'configuration', 'cache', 'store', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
 };
 
 const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
