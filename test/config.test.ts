@@ -3,9 +3,9 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseDuration, parseSize } from '../src/config/units.ts';
 import { type Config, describeConfig, loadConfig } from '../src/config.ts';
 import { hasCode } from '../src/errors.ts';
+import { parseDuration, parseSize } from '../src/units.ts';
 
 let directory: string;
 beforeAll(async () => {

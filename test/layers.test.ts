@@ -9,13 +9,14 @@ const arrows: Record<string, readonly string[]> = {
   'errors.ts': [],
   'logger.ts': [],
   'time-limit.ts': [],
+  'units.ts': [],
   address: ['errors.ts'],
   configuration: ['address', 'errors.ts', 'logger.ts'],
   store: ['address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
   cache: ['store', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
   upstream: ['address', 'errors.ts', 'logger.ts'],
   mirror: ['cache', 'store', 'upstream', 'configuration', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
-  http: ['mirror', 'configuration', 'cache', 'store', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
+  http: ['mirror', 'configuration', 'cache', 'store', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts', 'units.ts'],
 };
 
 const files = readdirSync(source, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));

@@ -3,12 +3,12 @@ import { z } from 'zod';
 import { Hostname } from '../address/hostname.ts';
 import { Platform } from '../address/platform.ts';
 import { ProviderPattern } from '../address/provider-pattern.ts';
+import { parseDuration, parseSize } from '../units.ts';
 import { ALLOWED_PROBLEM, cooldownSchema, parseAllowed } from './cooldown.ts';
 import type { KeyPath } from './layers.ts';
 import { modulesSchema } from './modules.ts';
 import { suggestion } from './problems.ts';
 import { SECRET } from './token-variables.ts';
-import { parseDuration, parseSize } from './units.ts';
 import { CRON_PROBLEM, parseCron, warmSchema } from './warm.ts';
 
 /** Clients stop waiting at 10 s; the answer has to travel, too. */

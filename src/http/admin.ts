@@ -5,7 +5,6 @@ import { ModulePattern } from '../address/module-pattern.ts';
 import { Platform } from '../address/platform.ts';
 import { ProviderPattern } from '../address/provider-pattern.ts';
 import { Version } from '../address/version.ts';
-import { parseDuration } from '../config/units.ts';
 import { Forbidden, InvalidAddress } from '../errors.ts';
 import type { Gaps } from '../mirror/gaps.ts';
 import type { Inventory, Selection } from '../mirror/inventory.ts';
@@ -15,6 +14,7 @@ import type { Purge, PurgeSelection } from '../mirror/purge.ts';
 import type { Seal } from '../mirror/seal.ts';
 import type { Wish } from '../mirror/wanted.ts';
 import type { WarmJobs } from '../mirror/warm-jobs.ts';
+import { parseDuration } from '../units.ts';
 import {
   archiveDocument,
   driftDocument,
