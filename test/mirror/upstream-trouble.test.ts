@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { CertificateAuthority } from '../support/certificates.ts';
 import {
@@ -245,21 +246,29 @@ describe('an upstream in trouble', () => {
     expect(registry.requests.count(DISCOVERY)).toBe(4);
   });
 
-  it('R74: another mirror as upstream is refused with a reason', async () => {
+  it('R74: another Larder as upstream is a registry like any other: it speaks for its default one', async () => {
     const behind = await startScene();
+    const hostname = `localhost:${behind.larder.port}`;
     const larder = await startLarder({
       config: {
         upstreams: {
-          default: `localhost:${behind.larder.port}`,
-          hosts: { [`localhost:${behind.larder.port}`]: { ca: behind.larder.setup.caFile, privateNetwork: true } },
+          default: hostname,
+          hosts: { [hostname]: { ca: behind.larder.setup.caFile, privateNetwork: true } },
         },
       },
     });
-    const answer = await startClient(larder).get(
-      `${larder.url}/providers/localhost:${behind.larder.port}/acme/widget/index.json`,
-    );
-    expect(answer.status).toBe(502);
-    expect(answer.json()).toMatchObject({ code: 'UPSTREAM_INVALID', errors: [expect.stringContaining('no registry')] });
+    const client = startClient(larder);
+    const base = `${larder.url}/providers/${hostname}/acme/widget`;
+    const list = await client.get(`${base}/index.json`);
+    expect(list.status, list.text()).toBe(200);
+    const [version = ''] = Object.keys(list.json().versions);
+    const { archives } = (await client.get(`${base}/${version}.json`)).json();
+    const [{ url, hashes }] = Object.values<{ url: string; hashes: string[] }>(archives) as [
+      { url: string; hashes: string[] },
+    ];
+    const { body, status: code } = await client.get(`${base}/${url}`);
+    expect(code).toBe(200);
+    expect(hashes).toContain(`zh:${createHash('sha256').update(body).digest('hex')}`);
   });
 
   it.each<[string, Fault]>([
