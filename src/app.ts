@@ -1,10 +1,7 @@
 import path from 'node:path';
 import { loadClientTokens } from './access.ts';
-import type { ProviderAddress } from './address/provider.ts';
 import { AuditLog } from './audit.ts';
-import { ArchiveCache } from './cache/archive-cache.ts';
 import { MetadataCache } from './cache/metadata-cache.ts';
-import { assembleCarrying } from './carrying.ts';
 import { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import { HclConverter } from './configuration/hcl-converter.ts';
@@ -18,41 +15,26 @@ import { HttpServer } from './http/server.ts';
 import { certificateNames, loadTls, type TlsMaterial, type TlsSettings } from './http/tls.ts';
 import type { Logger } from './logger.ts';
 import { failureReason, Metrics } from './metrics.ts';
-import { ArchiveSources } from './mirror/archive-sources.ts';
-import { Cooldown } from './mirror/cooldown.ts';
 import { DriftReports } from './mirror/drift.ts';
 import { FirstSeen } from './mirror/first-seen.ts';
-import { Gaps } from './mirror/gaps.ts';
-import { healerThrough } from './mirror/healer.ts';
-import { Inventory } from './mirror/inventory.ts';
-import { LockCompletion } from './mirror/lock-completion.ts';
 import { metadataKinds, privateMetadataKinds } from './mirror/metadata-kinds.ts';
-import { forgetModuleRelease, ModulePurge } from './mirror/module-purge.ts';
 import { sealedOff } from './mirror/not-stored.ts';
-import { PackageHashes } from './mirror/package-hashes.ts';
 import { Passthrough } from './mirror/passthrough.ts';
 import { Policy } from './mirror/policy.ts';
-import { ProviderMetadata } from './mirror/provider-metadata.ts';
-import { ProviderMirror } from './mirror/provider-mirror.ts';
-import { ProviderReleases } from './mirror/provider-releases.ts';
-import { Purge } from './mirror/purge.ts';
-import { Scrub } from './mirror/scrub.ts';
 import { Seal } from './mirror/seal.ts';
-import { SeasonedProviders } from './mirror/seasoned-metadata.ts';
 import { UpstreamMetadata } from './mirror/upstream-metadata.ts';
-import { clientOf, WishReader } from './mirror/wish-reader.ts';
+import { WishReader } from './mirror/wish-reader.ts';
 import { assembleModules } from './modules.ts';
-import { DirectoryArchiveStore } from './store/directory-archive-store.ts';
+import { assembleOperators } from './operators.ts';
+import { assembleProviders } from './providers.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
 import { paths } from './store/keys.ts';
 import { LinkKeys } from './store/link-keys.ts';
 import type { MetadataStore } from './store/metadata-store.ts';
-import { PackageHasher } from './store/package-hash.ts';
 import { PartialFiles } from './store/partial-files.ts';
 import { openRedisMetadata } from './store/redis-keyv.ts';
 import { SealFile } from './store/seal-file.ts';
 import { HttpClient } from './upstream/http-client.ts';
-import { ProviderRegistry } from './upstream/provider-registry.ts';
 import { Relay } from './upstream/relay.ts';
 import { ServiceDiscovery } from './upstream/service-discovery.ts';
 import { loadUpstreamRules } from './upstreams.ts';
@@ -128,11 +110,8 @@ async function assemble(
   });
 
   // What rests.
-  const hasher = new PackageHasher();
-  opened.add('hasher', () => hasher.close());
-  const { keeping, quota, pins, quarantine } = await assembleHouseKeeping(config, { isSealed, opened, logger });
-  const store = await DirectoryArchiveStore.open({ directory: config.data, hasher, keeping, logger });
-  opened.add('archives', () => store.close());
+  const keptHouse = await assembleHouseKeeping(config, { isSealed, opened, logger });
+  const { keeping, quota } = keptHouse;
   const metadataStore = config.redis.url
     ? await openRedisMetadata({ url: config.redis.url, logger })
     : await openEmbeddedMetadata(path.join(config.data, paths.metadata), { logger });
@@ -143,22 +122,6 @@ async function assemble(
   // What is remembered.
   const cache = new MetadataCache({ store: metadataStore, logger, deadlineMs: metadataDeadline });
   opened.add('cache', () => cache.close());
-  const hashes = new PackageHashes({ store, cache, logger });
-  opened.add('hashes', async () => {
-    await hasher.close();
-    // Those that came in just now are still being written down.
-    await hashes.settled();
-  });
-  const archives = new ArchiveCache({
-    store,
-    logger,
-    concurrentDownloads: config.limits.downloads,
-    onStored: (stored) => hashes.request(stored),
-  });
-  opened.add('downloads', () => archives.close());
-
-  // What is said outside.
-  const registry = new ProviderRegistry({ http, logger });
 
   // What is done with them.
   if (config.ignoredTokens.length > 0) {
@@ -172,51 +135,14 @@ async function assemble(
     privateKinds: privateMetadataKinds(config.freshness),
     discovery: new ServiceDiscovery({ http }),
   });
-  const metadata = new ProviderMetadata({
-    upstreams,
-    store,
-    drift,
-    registry,
-    knownPackageHash: (sha256) => hashes.known(sha256),
-    logger,
-  });
   const firstSeen = new FirstSeen({ store: metadataStore, logger });
-  const cooldown = new Cooldown<ProviderAddress>({
-    rules: config.cooldown,
-    firstSeen,
-    publishedAt: (...of) => metadata.publishedAt(...of),
-    isSealed,
-    logger,
-  });
-  const seasoned = new SeasonedProviders({ metadata, cooldown });
-  const sources = new ArchiveSources({ metadata: seasoned, registry });
-  const mirror = new ProviderMirror({
-    policy,
-    metadata: seasoned,
-    sources,
-    archives,
-    store,
-    hashes,
-    drift,
-    isSealed,
-    logger,
-  });
-  const releases = new ProviderReleases({ policy, metadata: seasoned, store, isSealed, logger });
-  const modules = await assembleModules(config, {
-    http,
-    upstreams,
-    policy,
-    firstSeen,
-    drift,
-    keeping,
-    isSealed,
-    opened,
-    logger,
-  });
+  const shared = { http, upstreams, policy, firstSeen, drift, keeping, isSealed, opened, logger };
+  const providers = await assembleProviders(config, { ...shared, cache });
+  const modules = await assembleModules(config, shared);
   seal.watch({
     sealed: () =>
       Promise.all([
-        archives.breakOff(({ provider, version, platform }) => sealedOff(provider, version, platform)),
+        providers.archives.breakOff(({ provider, version, platform }) => sealedOff(provider, version, platform)),
         modules.breakOff(),
         relay.breakOff(),
         http.breakOff(),
@@ -226,22 +152,12 @@ async function assemble(
       relay.forgetCircuits();
     },
   });
-  quota.begin({ archives: store, packages: modules.store });
+  quota.begin({ archives: providers.store, packages: modules.store });
   const converter = new HclConverter();
   opened.add('parser of configuration', () => converter.close());
   const wishReader = new WishReader({ converter, defaultPlatforms: config.warm.platforms });
-  const scrub = new Scrub({
-    archives: store,
-    packages: modules.store,
-    quarantine,
-    healer: healerThrough(mirror, modules.mirror),
-    holds: keeping.holds,
-    totalBytes: () => quota.used,
-    logger,
-  });
-  opened.add('scan', () => scrub.close());
   metrics.observe({
-    downloads: () => archives.downloads,
+    downloads: () => providers.archives.downloads,
     packages: () => modules.packages.makings,
     warmJobs: () => warming.jobs.running,
     drift: () => drift.all.length,
@@ -269,8 +185,8 @@ async function assemble(
 
   // What is brought in ahead of them.
   const warming = assembleWarming(config, {
-    mirror,
-    releases,
+    mirror: providers.mirror,
+    releases: providers.releases,
     modules: modules.mirror,
     reader: wishReader,
     authenticator,
@@ -285,7 +201,7 @@ async function assemble(
   const tls = await loadTls(tlsSettings);
   const health = new Health({
     checks: [
-      { name: 'archives', essential: true, check: () => store.check() },
+      { name: 'archives', essential: true, check: () => providers.store.check() },
       { name: 'metadata', essential: false, check: () => metadataStore.check() },
     ],
     isDraining: () => server.isDraining,
@@ -293,53 +209,27 @@ async function assemble(
     logger,
   });
   const handler = createHttpApplication({
-    mirror,
-    releases,
+    mirror: providers.mirror,
+    releases: providers.releases,
     modules: modules.mirror,
     passthrough: new Passthrough({ policy, upstreams, relay, isSealed }),
     authenticator,
     links,
     isForwarded: (hostname) => policy.forwards(hostname),
     audit,
-    admin: {
-      carrying: {
-        ...assembleCarrying(config, {
-          store,
-          modules: modules.store,
-          drift,
-          logger,
-          onStored: (stored) => hashes.request(stored),
-        }),
-        policy,
-        store,
-        modules: modules.store,
-      },
-      defaultClient: clientOf(config.upstreams.default),
-      gaps: new Gaps({ reader: wishReader, policy, archives: store, modules: modules.store }),
-      inventory: new Inventory({ store, modules: modules.store, pins, drift }),
-      jobs: warming.jobs,
-      purge: new Purge({ store, metadata, drift, pins, logger }),
-      modulePurge: new ModulePurge({
-        store: modules.store,
-        metadata: { forget: (release) => forgetModuleRelease(cache, release) },
-        drift,
-        pins,
-        logger,
-      }),
-      pins,
-      verify: { scrub, quarantine },
+    admin: assembleOperators(config, {
+      providers,
+      modules,
+      keptHouse,
+      cache,
+      policy,
+      drift,
       seal,
-      lock: {
-        completion: new LockCompletion({
-          releases,
-          store,
-          hashes,
-          openArchive: (archive) => mirror.openArchive(archive),
-          defaultHostname: config.upstreams.default,
-        }),
-        platforms: config.warm.platforms,
-      },
-    },
+      warming,
+      reader: wishReader,
+      opened,
+      logger,
+    }),
     health,
     metrics,
     logger,

@@ -13,10 +13,8 @@ import { WarmJobs } from './mirror/warm-jobs.ts';
 import { WarmPlanner } from './mirror/warm-planner.ts';
 import type { MayWarm } from './mirror/warm-run.ts';
 import { WarmSchedules } from './mirror/warm-schedules.ts';
-import type { WishReader } from './mirror/wish-reader.ts';
+import { clientOf, type WishReader } from './mirror/wish-reader.ts';
 import type { MetadataStore } from './store/metadata-store.ts';
-
-const TERRAFORM = 'registry.terraform.io';
 
 /** Everything that brings things in before somebody asks for them. */
 export interface Warming {
@@ -63,7 +61,7 @@ export function assembleWarming(
     schedules: warm.schedules,
     jobs,
     store,
-    client: upstreams.default.toString() === TERRAFORM ? 'terraform' : 'opentofu',
+    client: clientOf(upstreams.default),
     logger,
   });
   return {
