@@ -189,6 +189,10 @@ async function assemble(
     releases: providers.releases,
     modules: modules.mirror,
     reader: wishReader,
+    isStored: async (wanted) =>
+      (wanted.kind === 'archive'
+        ? await providers.store.find(wanted.archive)
+        : await modules.store.find(wanted.release)) !== undefined,
     authenticator,
     metadataStore,
     metrics,

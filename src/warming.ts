@@ -8,6 +8,7 @@ import type { JobHead } from './mirror/job.ts';
 import type { ModuleMirror } from './mirror/module-mirror.ts';
 import type { ProviderMirror } from './mirror/provider-mirror.ts';
 import type { ProviderReleases } from './mirror/provider-releases.ts';
+import type { WantedItem } from './mirror/wanted.ts';
 import { Warm } from './mirror/warm.ts';
 import { WarmJobs } from './mirror/warm-jobs.ts';
 import { WarmPlanner } from './mirror/warm-planner.ts';
@@ -33,6 +34,7 @@ export function assembleWarming(
     releases: ProviderReleases;
     modules: ModuleMirror;
     reader: WishReader;
+    isStored: (wanted: WantedItem) => Promise<boolean>;
     authenticator: Authenticator;
     metadataStore: MetadataStore;
     metrics: Metrics;
@@ -40,11 +42,23 @@ export function assembleWarming(
     logger: Logger;
   },
 ): Warming {
-  const { mirror, releases, modules, reader, authenticator, metadataStore: store, metrics, audit, logger } = deps;
+  const {
+    mirror,
+    releases,
+    modules,
+    reader,
+    isStored,
+    authenticator,
+    metadataStore: store,
+    metrics,
+    audit,
+    logger,
+  } = deps;
   const planner = new WarmPlanner({ reader, providers: mirror, modules, logger });
   const jobs = new WarmJobs({
     store,
     warm: new Warm({ providers: mirror, releases, modules, logger }),
+    isStored,
     plan: (wish, mayWarm, signal) => planner.plan(wish, mayWarm, signal),
     mayWarm: (by) => permissionOf(by, authenticator),
     // Clients find a turn, whatever is warmed.

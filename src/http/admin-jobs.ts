@@ -67,7 +67,7 @@ export function jobRoutes({
     const { head } = await visible(req, res);
     const gone = new AbortController();
     res.once('close', () => gone.abort());
-    await sendEvents(res, events(jobs, head.id, lastEventOf(req), gone.signal));
+    await sendEvents(res, events(jobs, head.id, lastEventOf(req), gone.signal), jobs.closing);
   };
 
   const cancel: RequestHandler = async (req, res) => {

@@ -1,3 +1,4 @@
+import { PassThrough, type Readable } from 'node:stream';
 import { type Request, type RequestHandler, type Response, Router } from 'express';
 import { z } from 'zod';
 import { parseSha256, type Sha256 } from '../address/hash.ts';
@@ -104,7 +105,7 @@ export function uploadRoutes(deps: CarryDeps & { readonly audit?: AuditTrail | u
     const archive = parseArchive(req.params);
     const client = admit(res, archive.provider);
     const claims = { sha256: digestIn(req), size: lengthOf(req) };
-    const taken = await archives.take(archive, () => req, claims);
+    const taken = await archives.take(archive, () => bodyOf(req), claims);
     const sha256 = taken.outcome === 'refused' ? claims.sha256 : taken.stored.sha256;
     answer(req, res, client, taken, {
       provider: `${archive.provider}`,
@@ -156,7 +157,7 @@ export function uploadRoutes(deps: CarryDeps & { readonly audit?: AuditTrail | u
     const client = admit(res, release.module);
     const { subdir, source, fingerprint } = parseRequest(packageQuery, req.query);
     const claims = { sha256: digestIn(req), subdir, source, fingerprint };
-    const taken = await packages.take(release, () => req, claims);
+    const taken = await packages.take(release, () => bodyOf(req), claims);
     const sha256 = taken.outcome === 'refused' ? claims.sha256 : taken.stored.sha256;
     answer(req, res, client, taken, { module: `${release.module}`, version: `${release.version}`, sha256 });
   };
@@ -262,4 +263,23 @@ function digestIn(req: Request): Sha256 | undefined {
 function lengthOf(req: Request): number | undefined {
   const length = Number(req.get('content-length'));
   return Number.isSafeInteger(length) && length > 0 ? length : undefined;
+}
+
+/**
+ * The body of a request, in a stream that can be given up: of the request itself, the connection would go along, and with
+ * it the answer.
+ */
+function bodyOf(req: Request): Readable {
+  const body = new PassThrough();
+  req.pipe(body);
+  const cut = () => {
+    if (!req.complete) body.destroy(new Error('the upload was broken off'));
+  };
+  req.once('error', cut).once('close', cut);
+  // What nobody takes any more is thrown away as it comes.
+  body.once('close', () => {
+    req.unpipe(body);
+    req.resume();
+  });
+  return body;
 }

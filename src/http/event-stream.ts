@@ -17,7 +17,11 @@ export interface ServerSentEvent {
  * Answers with server-sent events. They are made at the pace of whoever reads: at most one waits in memory. Resolves when
  * they have ended, or nobody reads any more.
  */
-export async function sendEvents(res: Response, events: AsyncGenerator<ServerSentEvent>): Promise<void> {
+export async function sendEvents(
+  res: Response,
+  events: AsyncGenerator<ServerSentEvent>,
+  closing?: AbortSignal,
+): Promise<void> {
   const heartbeat = setInterval(() => {
     if (res.headersSent && !res.writableNeedDrain && !res.destroyed) res.write(':\n\n');
   }, HEARTBEAT_MS);
@@ -32,7 +36,7 @@ export async function sendEvents(res: Response, events: AsyncGenerator<ServerSen
           'X-Accel-Buffering': 'no',
         });
       }
-      if (!res.write(`id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`)) await drained(res);
+      if (!res.write(`id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`)) await drained(res, closing);
     }
     res.end();
   } finally {
@@ -42,14 +46,19 @@ export async function sendEvents(res: Response, events: AsyncGenerator<ServerSen
 }
 
 /** Resolves when there is room again, or nobody to send to. */
-async function drained(res: Response): Promise<void> {
+async function drained(res: Response, closing?: AbortSignal): Promise<void> {
   if (res.destroyed) return;
+  // Who does not read is not waited for when Larder stops.
+  const leave = () => void res.destroy();
+  if (closing?.aborted) return leave();
+  closing?.addEventListener('abort', leave, { once: true });
   const settled = new AbortController();
   const { signal } = settled;
   const patience = setTimeout(() => res.destroy(), PATIENCE_MS);
   try {
     await Promise.race([once(res, 'drain', { signal }), once(res, 'close', { signal })]);
   } finally {
+    closing?.removeEventListener('abort', leave);
     clearTimeout(patience);
     settled.abort();
   }

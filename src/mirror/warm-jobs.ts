@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import pLimit from 'p-limit';
+import { kindOf } from '../configuration/file-kinds.ts';
 import { NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { MetadataStore } from '../store/metadata-store.ts';
@@ -9,7 +10,7 @@ import { fetchedFor, type Job, type JobHead, type JobOwner, NO_FINDINGS, totalsO
 import { JobStore, KEEP_MS, PIECE_ITEMS } from './job-store.ts';
 import type { WantedItem, Wish } from './wanted.ts';
 import type { Outcome, Warm } from './warm.ts';
-import { type MayWarm, type PlanWish, WarmRun } from './warm-run.ts';
+import { type MayWarm, type PlanWish, type RunDeps, WarmRun } from './warm-run.ts';
 
 /** How often it is looked whether a job has lost its replica, in milliseconds. */
 const LOOK_MS = 5_000;
@@ -48,6 +49,8 @@ export class WarmJobs {
   constructor(deps: {
     store: MetadataStore;
     warm: Pick<Warm, 'bring'>;
+    /** Whether something is here now. */
+    isStored: RunDeps['isStored'];
     plan: PlanWish;
     /** @throws Forbidden when they may have nothing any more */
     mayWarm: (by: string) => Promise<MayWarm>;
@@ -64,6 +67,7 @@ export class WarmJobs {
     this.#store = new JobStore(deps);
     this.#deps = {
       warm: deps.warm,
+      isStored: deps.isStored,
       plan: deps.plan,
       mayWarm: deps.mayWarm,
       onOutcome: deps.onOutcome ?? (() => {}),
@@ -107,7 +111,7 @@ export class WarmJobs {
   async create(wish: Wish, by: string): Promise<JobHead> {
     const id = newId();
     const now = new Date();
-    const pieces = await this.#store.putWish(id, wish);
+    const pieces = await this.#store.putWish(id, withoutUnread(wish));
     const head: JobHead = {
       id,
       state: 'running',
@@ -169,7 +173,9 @@ export class WarmJobs {
     const { head, items, findings } = await this.get(id);
     if (head.state === 'running') throw new JobIsRunning();
     // What is not known to be there is looked for anew: there may be a version by now.
-    const isPlanned = head.isPlanned && !items.some(({ kind, outcome }) => !kind && outcome === 'failed');
+    // Of items that were lost nothing is known but that they were there.
+    const isWhole = items.length === head.totals.items;
+    const isPlanned = head.isPlanned && isWhole && !items.some(({ kind, outcome }) => !kind && outcome === 'failed');
     const left = items.map(({ name, kind, ...rest }) =>
       rest.outcome === 'failed' ? { name, kind } : { name, kind, ...rest },
     );
@@ -289,4 +295,10 @@ function isGone({ host, pid, startedAt }: JobOwner): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'ESRCH';
   }
+}
+
+/** What is not read is not kept either: it may hold secrets. That it was there is told all the same. */
+function withoutUnread(wish: Wish): Wish {
+  const files = wish.files.map((file) => (kindOf(file.path) === 'other' ? { ...file, text: '' } : file));
+  return { ...wish, files };
 }

@@ -51,6 +51,8 @@ export interface RunDeps {
   /** Waits for a turn. */
   readonly inTurn: <T>(wanted: WantedItem, work: () => Promise<T>) => Promise<T>;
   readonly onOutcome: (outcome: Outcome) => void;
+  /** Whether it is here now. */
+  readonly isStored: (wanted: WantedItem) => Promise<boolean>;
   readonly secondTryMs?: number | undefined;
   readonly logger: Logger;
 }
@@ -141,9 +143,11 @@ export class WarmRun {
     if (!this.#head.isPlanned) await this.#plan(may);
     const waiting = [...this.#items.keys()].filter((index) => this.#items[index]?.outcome === undefined);
     const again = await this.#pass(waiting, may, { isLast: false });
-    if (again.length === 0) return;
-    await delay(this.#deps.secondTryMs ?? SECOND_TRY_MS, undefined, { signal: this.#abort.signal });
-    await this.#pass(again, may, { isLast: true });
+    if (again.length > 0) {
+      await delay(this.#deps.secondTryMs ?? SECOND_TRY_MS, undefined, { signal: this.#abort.signal });
+      await this.#pass(again, may, { isLast: true });
+    }
+    await this.#lookAgain();
   }
 
   async #plan(may: MayWarm): Promise<void> {
@@ -172,6 +176,19 @@ export class WarmRun {
     await store.putHead(this.job.head);
     for (const { outcome } of this.#items) if (outcome) this.#deps.onOutcome(outcome);
     this.#changed();
+  }
+
+  /** What was brought in may have had to make room for what came after it. */
+  async #lookAgain(): Promise<void> {
+    for (const [index, item] of this.#items.entries()) {
+      const wanted = item.outcome === 'present' || item.outcome === 'stored' ? wantedOf(item) : undefined;
+      if (!wanted || (await this.#deps.isStored(wanted))) continue;
+      this.#totals[item.outcome as 'present' | 'stored'] -= 1;
+      this.#record(index, {
+        outcome: 'failed',
+        reason: 'it is not here any more: limits.disk leaves no room for all of this',
+      });
+    }
   }
 
   /** Resolves to those that are worth another try. */
@@ -252,11 +269,18 @@ export class WarmRun {
     const { store } = this.#deps;
     const { id, createdAt } = this.#head;
     const head = await store.head(id);
+    if (!head) await this.#putAnew();
     if (head?.owner && head.owner.instance !== this.#owner.instance) return this.#leave('lost');
     if (await store.isCancelRequested(id)) this.cancel();
     // Replicas that enter jobs at the same moment may lose each other's.
     const entry = (await store.index()).find((one) => one.id === id);
     if (!entry?.isRunning) await store.enter(id, { isRunning: true, createdAt: Date.parse(createdAt) });
+  }
+
+  /** The store has lost what was written down: all of it is written again, but for the wish, which nobody has any more. */
+  async #putAnew(): Promise<void> {
+    await this.#deps.store.putFindings(this.#head.id, this.#findings);
+    for (let piece = 0; piece * PIECE_ITEMS < this.#items.length; piece += 1) this.#dirty.add(piece);
   }
 
   async #flush(): Promise<void> {

@@ -31,7 +31,8 @@ const EXAMINATION_LIMIT_MS = 30_000;
 export async function openEmbeddedMetadata(directory: string, deps: { logger: Logger }): Promise<MetadataStore> {
   const file = join(directory, FILENAME);
   try {
-    await mkdir(directory, { recursive: true });
+    // What upstreams and operators say may hold secrets.
+    await mkdir(directory, { recursive: true, mode: 0o700 });
     if ((await examine(file)) === 'damaged') {
       const aside = `${file}.damaged`; // one is kept, so that they cannot pile up
       await rename(file, aside);

@@ -60,7 +60,8 @@ export class IncomingFile implements IncomingArchive {
 
   async write(chunk: Uint8Array): Promise<void> {
     const needed = this.#written + chunk.length;
-    if (needed > this.#reserved) await this.#reserveFor(Math.max(needed, this.#reserved + STEP_BYTES));
+    // In step with what really comes: nothing has to make room for bytes that are only promised.
+    if (needed > this.#reserved) await this.#reserveFor(needed + Math.min(needed, STEP_BYTES));
     for (let offset = 0; offset < chunk.length; ) {
       const { bytesWritten } = await ofStorage(
         'writing an archive',

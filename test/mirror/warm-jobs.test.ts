@@ -75,6 +75,7 @@ function replica(
   let under = 0;
   let most = 0;
   const jobs = new WarmJobs({
+    isStored: async () => true,
     store,
     warm: {
       bring: async (wanted: WantedItem) => {
