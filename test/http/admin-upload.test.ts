@@ -1,4 +1,5 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
 import { request } from 'node:https';
 import { join } from 'node:path';
@@ -104,6 +105,46 @@ describe('PUT /admin/archives', () => {
     expect(hashesIn(await version('1.0.0'))).toContain(packageOf(await publish(WIDGET)).zh);
     expect((await put(archivePath(), Buffer.from('something else'))).status).toBe(422);
     expect((await put(archivePath(), bytes)).status).toBe(201);
+  });
+
+  it('is told in words that there is no room, also while it still sends', async () => {
+    const { archivePath, put } = await begin({ config: { ...config, limits: { disk: '1MB' } } });
+    const large = randomBytes(8_000_000);
+    const refused = await put(`${archivePath()}?sha256=${sha256(large)}`, large);
+    expect(refused.status).toBe(507);
+    expect(refused.json().errors[0]).toContain('limits.disk');
+  });
+
+  it('a package that is longer than packages may be is 413, in words', async () => {
+    const { put, registry } = await begin({ config: { ...config, modules: { limits: { download: '1MB' } } } });
+    const large = randomBytes(3_000_000);
+    const path = `/admin/packages/${registry.hostname}/acme/net/aws/1.0.0.tar.gz?sha256=${sha256(large)}`;
+    const refused = await put(path, large);
+    expect(refused.status, refused.text()).toBe(413);
+    expect(refused.json().errors[0]).toContain('1000000 bytes');
+  });
+
+  it('nobody has to make room for bytes that are only promised', async () => {
+    const { archivePath, put, bytes, larder, archive } = await begin({
+      config: { ...config, limits: { disk: '4MB' } },
+    });
+    expect((await put(`${archivePath()}?sha256=${sha256(bytes)}`, bytes)).status).toBe(201);
+    const promised = request(
+      `${larder.url}${archivePath(archiveName('1.0.0', 'linux_arm64'))}?sha256=${'0'.repeat(64)}`,
+      {
+        method: 'PUT',
+        ca: larder.ca,
+        headers: { ...bearer(), 'content-length': 3_999_000, expect: '100-continue' },
+      },
+    );
+    promised.on('error', () => {});
+    promised.flushHeaders();
+    await once(promised, 'continue');
+    promised.write('PK');
+    // It has been looked at once something of it lies where files are made.
+    await eventually(async () => (await partials({ larder })).length).toBeGreaterThan(0);
+    expect((await archive()).body.equals(bytes)).toBe(true);
+    promised.destroy();
   });
 
   it('stores nothing that is not what it was said to be, or no zip', async () => {

@@ -68,6 +68,7 @@ function replica(
     bring?: (version: string) => Promise<Warmed>;
     plan?: () => Promise<readonly PlannedItem[]>;
     onEnd?: (head: JobHead) => void;
+    isStored?: (version: string) => boolean;
     looks?: { everyMs: number; deadAfterMs: number };
   } = {},
 ) {
@@ -75,7 +76,8 @@ function replica(
   let under = 0;
   let most = 0;
   const jobs = new WarmJobs({
-    isStored: async () => true,
+    isStored: async (wanted) =>
+      options.isStored?.(String((wanted.kind === 'archive' ? wanted.archive : wanted.release).version)) ?? true,
     store,
     warm: {
       bring: async (wanted: WantedItem) => {
@@ -178,6 +180,39 @@ describe('a job', () => {
     store.isFailing = false;
     letGo();
     expect((await ended(jobs, id)).head.totals.stored).toBe(3);
+  });
+
+  it('is written down anew, all of it, when its store has forgotten it in the middle', async () => {
+    const store = new MemoryStore();
+    const { bring, letGo } = held();
+    const { jobs } = replica(store, {
+      items: numbered(250),
+      bring: async (version) => (version === '1.0.0' ? { outcome: 'failed', reason: 'gone' } : bring()),
+    });
+    const { id } = await jobs.create(WISH, BY);
+    await eventually(async () => (await jobs.get(id)).head.totals.failed).toBe(1);
+    store.entries.clear();
+    await eventually(() => [...store.entries.keys()].length).toBeGreaterThan(3);
+    letGo();
+    const { head, items } = await ended(jobs, id);
+    expect(head).toMatchObject({ state: 'finished', totals: { items: 250, stored: 249, failed: 1 } });
+    expect(items).toHaveLength(250);
+    expect(items[0]).toMatchObject({ outcome: 'failed', reason: 'gone' });
+  });
+
+  it('says of what had to make room again that it is not here', async () => {
+    const { jobs } = replica(new MemoryStore(), { items: numbered(3), isStored: (version) => version !== '1.0.0' });
+    const { head, items } = await ended(jobs, (await jobs.create(WISH, BY)).id);
+    expect(head.totals).toMatchObject({ stored: 2, failed: 1 });
+    expect(items[0]).toMatchObject({ outcome: 'failed', reason: expect.stringContaining('limits.disk') });
+  });
+
+  it('keeps nothing of files that are not read', async () => {
+    const store = new MemoryStore();
+    const { jobs } = replica(store);
+    const files = [...WISH.files, { path: 'prod.tfvars', text: 'password = "s3cret"' }];
+    await ended(jobs, (await jobs.create({ ...WISH, files }, BY)).id);
+    expect([...store.entries.values()].join('')).not.toContain('s3cret');
   });
 
   it('that cannot be planned has failed, and says why', async () => {
