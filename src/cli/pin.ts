@@ -101,8 +101,12 @@ async function here(config: string | undefined): Promise<Place> {
 
 async function there(url: string, options: ServerOptions): Promise<Place> {
   const server = await RunningServer.at(url, options);
-  const send = async (method: 'PUT' | 'DELETE', pins: readonly string[]) =>
-    (await server.ask(method, 'admin/pins', { body: JSON.stringify({ pins }) })).document as PinsDocument;
+  const send = async (method: 'PUT' | 'DELETE', pins: readonly string[]) => {
+    const { status, document } = await server.ask(method, 'admin/pins', { body: JSON.stringify({ pins }) });
+    if (status === 200) return document as PinsDocument;
+    const [said] = (document as { errors?: readonly string[] } | undefined)?.errors ?? [];
+    throw new CommandFailed(`the server answered ${status}${said === undefined ? '' : `: ${said}`}`);
+  };
   return {
     list: async () => ((await server.get('admin/pins')) as PinsDocument).pins,
     add: async (pins) => (await send('PUT', pins)).pins,

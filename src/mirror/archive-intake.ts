@@ -106,6 +106,9 @@ export class ArchiveIntake {
         );
       }
       if (!read.isZip) return refused('invalid', `${archive.filename} is no zip archive`);
+      // While it came in, somebody may have fetched something else under its name.
+      const late = await this.#judge(archive, { ...claims, sha256: read.sha256 });
+      if (late) return late;
       const stored = await incoming.commit(read.sha256);
       isDone = true;
       if (claims.h1) await this.#store.putPackageHash(archive, claims.h1);

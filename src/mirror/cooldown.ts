@@ -175,9 +175,10 @@ export class Cooldown<A extends MirroredAddress> {
   async #ask(upstream: Upstream, address: A, { version, published }: Listed): Promise<boolean> {
     try {
       const date = await this.#publishedAt(upstream, address, published, AbortSignal.timeout(ASK_LIMIT_MS));
-      const isPast = date !== undefined && date.getTime() <= this.#now();
-      await this.#firstSeen.tell(address, version.toString(), isPast ? date.getTime() : undefined);
-      return isPast;
+      // One ahead of our clock is of just now: clocks differ.
+      const at = date && Math.min(date.getTime(), this.#now());
+      await this.#firstSeen.tell(address, version.toString(), at);
+      return at !== undefined;
     } catch (error) {
       const level = error instanceof LarderError ? 'debug' : 'error';
       this.#logger[level]('upstream was asked in vain when it published a version', {

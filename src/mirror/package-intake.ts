@@ -86,7 +86,7 @@ export class PackageIntake {
       if (hasCode(error, 'UPSTREAM_UNREACHABLE')) return refused('too large', error.message);
       throw error;
     }
-    const made = { ...packed, source, fingerprint };
+    const made = { ...packed, source, fingerprint, brought: true };
     const first = await this.#store.recall(release);
     if (first && !isSame(first, made)) {
       this.#drift.report(release, first.sha256, made.sha256);

@@ -2,7 +2,7 @@ import type { MirroredAddress } from '../address/mirrored-address.ts';
 import { ModulePattern } from '../address/module-pattern.ts';
 import { ProviderPattern } from '../address/provider-pattern.ts';
 import { Version } from '../address/version.ts';
-import { InvalidAddress } from '../errors.ts';
+import { InvalidAddress, StorageFailed } from '../errors.ts';
 import type { PinFile } from '../store/pin-file.ts';
 import { matches } from './inventory.ts';
 
@@ -52,9 +52,15 @@ export class Pins {
     this.#file = file;
   }
 
-  /** @throws StorageFailed; InvalidAddress when somebody wrote into the file what is no pin */
+  /** @throws StorageFailed, also when somebody wrote into the file what is no pin */
   async list(): Promise<readonly Pin[]> {
-    return (await this.#file.read()).map(Pin.parse);
+    const texts = await this.#file.read();
+    try {
+      return texts.map(Pin.parse);
+    } catch (error) {
+      const { message } = error as Error;
+      throw new StorageFailed('reading the pins', error, { hint: `mend pins.json in the data directory: ${message}` });
+    }
   }
 
   /** As it is now. @throws as `list` does */

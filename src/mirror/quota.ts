@@ -26,7 +26,7 @@ const SHARED_WALK_INTERVAL_MS = 60_000;
 
 type Stores = {
   readonly archives: Pick<ArchiveStore, 'find' | 'getRelease' | 'discard'>;
-  readonly packages: Pick<ModuleStore, 'discard'>;
+  readonly packages: Pick<ModuleStore, 'discard' | 'recall'>;
 };
 
 /**
@@ -222,9 +222,12 @@ export class Quota implements Room {
     return this.#holds.has(path) || performance.now() - cameAt < YOUNG_MS;
   }
 
-  /** Whether what it must be is remembered elsewhere. A record of a package outlives it; that of an archive does not. */
+  /**
+   * Whether what it must be is remembered elsewhere, and upstream has it. A record of a package outlives it; that of an
+   * archive does not.
+   */
   async #isReplaceable(subject: Subject): Promise<boolean> {
-    if (!(subject instanceof ProviderArchive)) return true;
+    if (!(subject instanceof ProviderArchive)) return (await this.#stores?.packages.recall(subject))?.brought !== true;
     const archives = this.#stores?.archives;
     const kept = await archives?.getRelease(subject.provider, subject.version);
     const stored = kept && (await archives?.find(subject));

@@ -98,6 +98,17 @@ interface Steps<T> {
   readonly heal: ((stored: T) => Promise<void>) | undefined;
 }
 
+/** A place on the disk that cannot be read any more is damage, and no reason to look at nothing else. @throws StorageFailed */
+async function isReadable(verify: () => Promise<boolean>): Promise<boolean> {
+  try {
+    return await verify();
+  } catch (error) {
+    const { cause } = error as { cause?: { code?: unknown } };
+    if (cause?.code === 'EIO') return false;
+    throw error;
+  }
+}
+
 /** `undefined` when it is gone by the time it is read: evicted, or purged. */
 async function examine<T extends StoredArchive | StoredPackage>(
   { quarantine, logger }: ScrubDeps,
@@ -107,11 +118,11 @@ async function examine<T extends StoredArchive | StoredPackage>(
   const stored = await steps.find();
   if (!stored) return undefined;
   const { size, sha256 } = stored;
-  if (await steps.verify(stored)) return { subject, size, state: 'intact' };
+  if (await isReadable(() => steps.verify(stored))) return { subject, size, state: 'intact' };
   // It may have been replaced while it was read.
   const still = await steps.find();
   if (!still) return undefined;
-  if (await steps.verify(still)) return { subject, size, state: 'intact' };
+  if (await isReadable(() => steps.verify(still))) return { subject, size, state: 'intact' };
 
   const id = await steps.quarantine(still, 'its SHA-256 is not what it was when it was stored');
   if (id === undefined) return undefined;

@@ -43,6 +43,7 @@ export class WarmJobs {
   readonly #packages: ReturnType<typeof pLimit>;
   readonly #instance = randomUUID();
   readonly #closing = new AbortController();
+  readonly #retrying = new Set<string>();
   readonly #beats = new Map<string, { beat: string; seenAt: number }>();
   #looking: Promise<void> = Promise.resolve();
 
@@ -170,6 +171,19 @@ export class WarmJobs {
    * @throws JobIsRunning
    */
   async retry(id: string): Promise<JobHead> {
+    if (this.#retrying.has(id)) throw new JobIsRunning();
+    this.#retrying.add(id);
+    try {
+      return await this.#retry(id);
+    } finally {
+      this.#retrying.delete(id);
+    }
+  }
+
+  async #retry(id: string): Promise<JobHead> {
+    if ((await this.get(id)).head.state === 'running') throw new JobIsRunning();
+    // It may have ended without having written all of it down.
+    await this.#runs.get(id)?.ended;
     const { head, items, findings } = await this.get(id);
     if (head.state === 'running') throw new JobIsRunning();
     // What is not known to be there is looked for anew: there may be a version by now.
@@ -203,7 +217,7 @@ export class WarmJobs {
       inTurn: (wanted, work) => this.#turns(wanted)(work),
     });
     const ended = run.run().then(() => {
-      this.#runs.delete(id);
+      if (this.#runs.get(id)?.run === run) this.#runs.delete(id);
       const { head } = run.job;
       if (head.state !== 'running') this.#onEnd(head);
     });

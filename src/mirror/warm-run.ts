@@ -182,11 +182,13 @@ export class WarmRun {
   async #lookAgain(): Promise<void> {
     for (const [index, item] of this.#items.entries()) {
       const wanted = item.outcome === 'present' || item.outcome === 'stored' ? wantedOf(item) : undefined;
-      if (!wanted || (await this.#deps.isStored(wanted))) continue;
+      this.#abort.signal.throwIfAborted();
+      // A disk that does not tell says nothing of what was brought in.
+      if (!wanted || (await this.#deps.isStored(wanted).catch(() => true))) continue;
       this.#totals[item.outcome as 'present' | 'stored'] -= 1;
       this.#record(index, {
         outcome: 'failed',
-        reason: 'it is not here any more: limits.disk leaves no room for all of this',
+        reason: 'it is not here any more: limits.disk left no room for it, or it was purged or found damaged meanwhile',
       });
     }
   }

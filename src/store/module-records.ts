@@ -51,8 +51,18 @@ export class ModuleRecords {
   }
 
   /** @throws StorageFailed */
-  async put(release: ModuleRelease, { sha256, size, subdir, source, fingerprint }: PackageRecord): Promise<void> {
-    const document = { sha256, size, subdir, source, ...(fingerprint !== undefined && { fingerprint }) };
+  async put(
+    release: ModuleRelease,
+    { sha256, size, subdir, source, fingerprint, brought }: PackageRecord,
+  ): Promise<void> {
+    const document = {
+      sha256,
+      size,
+      subdir,
+      source,
+      ...(fingerprint !== undefined && { fingerprint }),
+      ...(brought && { brought }),
+    };
     await this.#partials.write(this.#pathOf(release), `${JSON.stringify(document, null, 2)}\n`);
   }
 
@@ -70,11 +80,12 @@ function recordIn(text: string): PackageRecord | undefined {
   try {
     const document: unknown = JSON.parse(text);
     if (typeof document !== 'object' || document === null) return undefined;
-    const { sha256, size, subdir, source, fingerprint } = document as Record<string, unknown>;
+    const { sha256, size, subdir, source, fingerprint, brought } = document as Record<string, unknown>;
     if (typeof sha256 !== 'string' || typeof subdir !== 'string' || typeof source !== 'string') return undefined;
     if (!Number.isSafeInteger(size) || (size as number) < 0) return undefined;
     if (fingerprint !== undefined && typeof fingerprint !== 'string') return undefined;
-    return { sha256: parseSha256(sha256), size: size as number, subdir, source, fingerprint };
+    const record = { sha256: parseSha256(sha256), size: size as number, subdir, source, fingerprint };
+    return brought === true ? { ...record, brought } : record;
   } catch {
     // Cut off, or nonsense: the same here.
     return undefined;

@@ -16,6 +16,8 @@ export interface PackageRecord {
   readonly source: string;
   /** Changes when upstream has something else there: a commit, or the validator of an archive. */
   readonly fingerprint: string | undefined;
+  /** Somebody brought it in: no upstream may have it, so it never makes room for others. */
+  readonly brought?: boolean;
 }
 
 /** A package that is wholly here. */

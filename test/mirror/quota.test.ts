@@ -38,6 +38,9 @@ async function usage(directory: string): Promise<number> {
 
 const versionOf = (index: number) => `1.0.${index}`;
 
+/** Of a few documents that are being written. */
+const DOCUMENTS_BYTES = 8_000;
+
 async function begin(
   count = ARCHIVES,
   config: Record<string, unknown> = { limits: { disk: `${LIMIT}B` } },
@@ -77,7 +80,8 @@ describe('limits.disk', () => {
     isOver = true;
     await watch;
     expect(highest).toBeGreaterThan(LIMIT / 2);
-    expect(highest).toBeLessThanOrEqual(LIMIT + SIZE);
+    // Files that move while one looks are seen twice, and documents on their way are seen, too.
+    expect(highest).toBeLessThanOrEqual(LIMIT + SIZE + DOCUMENTS_BYTES);
     expect(evictions(scene).length).toBeGreaterThan(0);
     const metrics = (await scene.get('/metrics')).text();
     expect(metrics).toContain(`larder_disk_limit_bytes ${LIMIT}`);
