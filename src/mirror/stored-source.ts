@@ -7,7 +7,10 @@ import { paths } from '../store/keys.ts';
 import type { ModuleStore } from '../store/module-store.ts';
 import type { CarriedArchive, CarriedPackage, CarrySource } from './carried.ts';
 
-/** Carries out of the stores of a data directory. Archives whose package hash is not known yet are hashed on the way. */
+/**
+ * Carries out of the stores of a data directory. Archives whose package hash is not known yet are
+ * hashed on the way; nothing is written there, for a server may be writing at the same time.
+ */
 export class StoredSource implements CarrySource {
   readonly #store: ArchiveStore;
   readonly #modules: ModuleStore;
@@ -24,7 +27,6 @@ export class StoredSource implements CarrySource {
     for await (const provider of this.#store.providers()) {
       for (const stored of [...(await this.#store.list(provider))].sort(byName)) {
         const h1 = stored.h1 ?? (await this.#store.computePackageHash(stored))?.zip;
-        if (h1 && !stored.h1) await this.#store.putPackageHash(stored.archive, h1);
         yield { archive: stored.archive, size: stored.size, sha256: stored.sha256, h1 };
       }
     }
