@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { answeredWithin, settledWithin } from '../src/time-limit.ts';
+import { answeredWithin, settledWithin, unlessAborted } from '../src/time-limit.ts';
 
 const never = new Promise<never>(() => {});
 
@@ -33,4 +33,19 @@ it('time that is over already is none', async () => {
   const settled = settledWithin(never, -5);
   await vi.advanceTimersByTimeAsync(0);
   expect(await settled).toBeUndefined();
+});
+
+it('what nobody wants any more ends with the reason, also when that was so before, and may still fail without harm', async () => {
+  const abort = new AbortController();
+  let fail = (_: Error) => {};
+  const unwanted = new Promise<number>((_resolve, reject) => {
+    fail = reject;
+  });
+  const waiting = unlessAborted(unwanted, abort.signal);
+  abort.abort(new Error('no more'));
+  await expect(waiting).rejects.toThrow('no more');
+  await expect(unlessAborted(never, abort.signal)).rejects.toThrow('no more');
+  fail(new Error('nobody hears of it'));
+  expect(await unlessAborted(Promise.resolve(1), new AbortController().signal)).toBe(1);
+  await expect(unlessAborted(Promise.reject(new Error('bad')), new AbortController().signal)).rejects.toThrow('bad');
 });

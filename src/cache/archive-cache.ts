@@ -1,10 +1,10 @@
-import { setTimeout as delay } from 'node:timers/promises';
-import pLimit from 'p-limit';
 import type { ProviderArchive } from '../address/archive.ts';
 import { type LarderError, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
+import { announcing } from './announcing.ts';
 import { ArchiveDownload } from './archive-download.ts';
+import { DetachedRuns } from './detached-runs.ts';
 import type { ArchiveSource, ReadableArchive } from './readable-archive.ts';
 import { SingleFlight } from './single-flight.ts';
 import { storedReadable } from './stored-readable.ts';
@@ -14,13 +14,9 @@ import { unlessGone } from './unless-gone.ts';
 export class ArchiveCache {
   readonly #store: ArchiveStore;
   readonly #logger: Logger;
-  readonly #onStored: (stored: StoredArchive) => void;
-  readonly #limit: ReturnType<typeof pLimit>;
+  readonly #announce: (stored: StoredArchive) => void;
   readonly #lookUps = new SingleFlight<StoredArchive | undefined>();
-  readonly #downloads = new Map<string, ArchiveDownload>();
-  /** Ends of downloads, those that wait for their turn included. */
-  readonly #running = new Set<Promise<void>>();
-  #closed = false;
+  readonly #downloads: DetachedRuns<ArchiveDownload>;
 
   constructor(deps: {
     /** Stays open when the cache is closed. */
@@ -33,8 +29,15 @@ export class ArchiveCache {
   }) {
     this.#store = deps.store;
     this.#logger = deps.logger;
-    this.#onStored = deps.onStored ?? (() => {});
-    this.#limit = pLimit(deps.concurrentDownloads);
+    this.#announce = announcing({
+      tell: deps.onStored,
+      describe: ({ archive }) => ({ archive: archive.toString() }),
+      logger: deps.logger,
+    });
+    this.#downloads = new DetachedRuns({
+      concurrent: deps.concurrentDownloads,
+      shuttingDown: ({ archive }) => shuttingDown(archive),
+    });
   }
 
   /** Downloads that are under way or wait for their turn. */
@@ -61,25 +64,18 @@ export class ArchiveCache {
   }
 
   /** Resolves when no download is running any more, or after `timeoutMs`. */
-  async drain(timeoutMs: number): Promise<void> {
-    const timer = new AbortController();
-    const timeout = delay(timeoutMs, 'timeout', { signal: timer.signal }).catch(() => 'timeout');
-    while (this.#running.size > 0) {
-      if ((await Promise.race([Promise.all(this.#running), timeout])) === 'timeout') break;
-    }
-    timer.abort();
+  drain(timeoutMs: number): Promise<void> {
+    return this.#downloads.drain(timeoutMs);
   }
 
   /** Gives up what is running now, and what waits. Everybody who waits gets the reason. Resolves when nothing of it is left. */
-  async breakOff(reason: (archive: ProviderArchive) => LarderError): Promise<void> {
-    for (const download of this.#downloads.values()) download.abort(reason(download.archive));
-    await Promise.all(this.#running);
+  breakOff(reason: (archive: ProviderArchive) => LarderError): Promise<void> {
+    return this.#downloads.breakOff(({ archive }) => reason(archive));
   }
 
   /** Gives up what is still running, and all that comes. Resolves when nothing of it is left. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    await this.breakOff(shuttingDown);
+  close(): Promise<void> {
+    return this.#downloads.close();
   }
 
   async #read(archive: ProviderArchive, load: () => Promise<ArchiveSource>): Promise<ReadableArchive> {
@@ -89,34 +85,22 @@ export class ArchiveCache {
     // Shared, so that readers who come together go on together: into one download, and into its failure.
     const stored = await this.#lookUps.run(key, () => this.#store.find(archive));
     if (stored) return storedReadable(this.#store, stored);
-    return (this.#downloads.get(key) ?? this.#download(archive, load)).readable;
+    return this.#download(archive, load).readable;
   }
 
   #download(archive: ProviderArchive, load: () => Promise<ArchiveSource>): ArchiveDownload {
-    const key = archive.toString();
-    const download = new ArchiveDownload({
-      archive,
-      store: this.#store,
-      logger: this.#logger,
-      load,
-      onEnd: (stored) => {
-        this.#downloads.delete(key);
-        if (stored) this.#announce(stored);
-      },
+    return this.#downloads.join(archive.toString(), (onEnd) => {
+      return new ArchiveDownload({
+        archive,
+        store: this.#store,
+        logger: this.#logger,
+        load,
+        onEnd: (stored) => {
+          onEnd();
+          if (stored) this.#announce(stored);
+        },
+      });
     });
-    if (this.#closed) download.abort(shuttingDown(archive));
-    this.#downloads.set(key, download);
-    const running = this.#limit(() => download.run()).finally(() => this.#running.delete(running));
-    this.#running.add(running);
-    return download;
-  }
-
-  #announce(stored: StoredArchive): void {
-    try {
-      this.#onStored(stored);
-    } catch (error) {
-      this.#logger.error('nobody could be told of a stored archive', { archive: stored.archive.toString(), error });
-    }
   }
 }
 

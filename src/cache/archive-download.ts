@@ -12,7 +12,9 @@ import {
 } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, IncomingArchive, ReleaseFiles, StoredArchive } from '../store/archive-store.ts';
+import { unlessAborted } from '../time-limit.ts';
 import { Arrival } from './arrival.ts';
+import type { DetachedRun } from './detached-runs.ts';
 import type { ArchiveSource, OpenedSource, ReadableArchive } from './readable-archive.ts';
 import { storedReadable } from './stored-readable.ts';
 
@@ -24,7 +26,7 @@ const RESUME_DELAY_MS = 200;
  * Brings one archive into the store: `load` says where from, the bytes are written and hashed as they come, and only
  * what has the promised digest is committed. It belongs to nobody who waits for it: it goes on when they hang up.
  */
-export class ArchiveDownload {
+export class ArchiveDownload implements DetachedRun {
   readonly archive: ProviderArchive;
   readonly #store: ArchiveStore;
   readonly #logger: Logger;
@@ -220,18 +222,6 @@ async function* bytesOf(body: Readable, host: string, signal: AbortSignal): Asyn
   } catch (error) {
     if (error instanceof LarderError) throw error;
     throw new UpstreamUnreachable(host, 'connection', 'broke off in the middle of an archive', { cause: error });
-  }
-}
-
-/** Waits for work that knows nothing of the signal. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const aborted = promised<never>();
-  const onAbort = () => aborted.reject(signal.reason as Error);
-  signal.addEventListener('abort', onAbort);
-  try {
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }
 

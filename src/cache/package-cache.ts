@@ -1,9 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises';
-import pLimit from 'p-limit';
 import type { ModuleRelease } from '../address/module.ts';
 import { type LarderError, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ModuleStore, StoredPackage } from '../store/module-store.ts';
+import { announcing } from './announcing.ts';
+import { DetachedRuns } from './detached-runs.ts';
 import { type MakePackage, PackageMaking } from './package-making.ts';
 import type { ReadableArchive } from './readable-archive.ts';
 import { SingleFlight } from './single-flight.ts';
@@ -14,15 +14,10 @@ export type { MakePackage } from './package-making.ts';
 /** Module packages never change: what is stored is served as it is, what is absent is made once for all who ask. */
 export class PackageCache {
   readonly #store: ModuleStore;
-  readonly #logger: Logger;
   readonly #timeLimitMs: number;
-  readonly #onStored: (stored: StoredPackage) => void;
-  readonly #limit: ReturnType<typeof pLimit>;
+  readonly #announce: (stored: StoredPackage) => void;
   readonly #lookUps = new SingleFlight<StoredPackage | undefined>();
-  readonly #makings = new Map<string, PackageMaking>();
-  /** Ends of makings, those that wait for their turn included. */
-  readonly #running = new Set<Promise<void>>();
-  #closed = false;
+  readonly #makings: DetachedRuns<PackageMaking>;
 
   constructor(deps: {
     store: ModuleStore;
@@ -35,10 +30,16 @@ export class PackageCache {
     onStored?: (stored: StoredPackage) => void;
   }) {
     this.#store = deps.store;
-    this.#logger = deps.logger;
     this.#timeLimitMs = deps.timeLimitMs;
-    this.#onStored = deps.onStored ?? (() => {});
-    this.#limit = pLimit(deps.concurrent);
+    this.#announce = announcing({
+      tell: deps.onStored,
+      describe: ({ release }) => ({ module: release.toString() }),
+      logger: deps.logger,
+    });
+    this.#makings = new DetachedRuns({
+      concurrent: deps.concurrent,
+      shuttingDown: ({ release }) => shuttingDown(release),
+    });
   }
 
   /** Packages that are being made or wait for their turn. */
@@ -47,7 +48,7 @@ export class PackageCache {
   }
 
   isMaking(release: ModuleRelease): boolean {
-    return this.#makings.has(release.toString());
+    return this.#makings.get(release.toString()) !== undefined;
   }
 
   /** Stored; starts nothing. @throws StorageFailed */
@@ -68,7 +69,7 @@ export class PackageCache {
     if (making) return making.stored;
     const stored = await this.find(release);
     if (stored) return stored;
-    return (this.#makings.get(key) ?? this.#begin(release, make)).stored;
+    return this.#begin(release, make).stored;
   }
 
   /** A stored package, as something to send. @param again has it once more, when it is evicted before it is sent */
@@ -78,25 +79,18 @@ export class PackageCache {
   }
 
   /** Resolves when no package is being made any more, or after `timeoutMs`. */
-  async drain(timeoutMs: number): Promise<void> {
-    const timer = new AbortController();
-    const timeout = delay(timeoutMs, 'timeout', { signal: timer.signal }).catch(() => 'timeout');
-    while (this.#running.size > 0) {
-      if ((await Promise.race([Promise.all(this.#running), timeout])) === 'timeout') break;
-    }
-    timer.abort();
+  drain(timeoutMs: number): Promise<void> {
+    return this.#makings.drain(timeoutMs);
   }
 
   /** Gives up what is being made now, and what waits. Everybody who waits gets the reason. Resolves when nothing of it is left. */
-  async breakOff(reason: (release: ModuleRelease) => LarderError): Promise<void> {
-    for (const making of this.#makings.values()) making.abort(reason(making.release));
-    await Promise.all(this.#running);
+  breakOff(reason: (release: ModuleRelease) => LarderError): Promise<void> {
+    return this.#makings.breakOff(({ release }) => reason(release));
   }
 
   /** Gives up what is still being made, and all that comes. Resolves when nothing of it is left. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    await this.breakOff(shuttingDown);
+  close(): Promise<void> {
+    return this.#makings.close();
   }
 
   #readable(stored: StoredPackage): ReadableArchive {
@@ -110,30 +104,18 @@ export class PackageCache {
   }
 
   #begin(release: ModuleRelease, make: MakePackage): PackageMaking {
-    const key = release.toString();
-    const making = new PackageMaking({
-      release,
-      store: this.#store,
-      make,
-      timeLimitMs: this.#timeLimitMs,
-      onEnd: (stored) => {
-        this.#makings.delete(key);
-        if (stored) this.#announce(stored);
-      },
+    return this.#makings.join(release.toString(), (onEnd) => {
+      return new PackageMaking({
+        release,
+        store: this.#store,
+        make,
+        timeLimitMs: this.#timeLimitMs,
+        onEnd: (stored) => {
+          onEnd();
+          if (stored) this.#announce(stored);
+        },
+      });
     });
-    this.#makings.set(key, making);
-    if (this.#closed) making.abort(shuttingDown(release));
-    const running = this.#limit(() => making.run()).finally(() => this.#running.delete(running));
-    this.#running.add(running);
-    return making;
-  }
-
-  #announce(stored: StoredPackage): void {
-    try {
-      this.#onStored(stored);
-    } catch (error) {
-      this.#logger.error('nobody could be told of a stored package', { module: stored.release.toString(), error });
-    }
   }
 }
 

@@ -1,7 +1,8 @@
 import type { ModuleRelease } from '../address/module.ts';
 import { IntegrityMismatch, type LarderError, UpstreamUnreachable } from '../errors.ts';
 import type { MadePackage, ModuleStore, StoredPackage, WorkDirectory } from '../store/module-store.ts';
-import { settledWithin } from '../time-limit.ts';
+import { settledWithin, unlessAborted } from '../time-limit.ts';
+import type { DetachedRun } from './detached-runs.ts';
 
 /** Who makes a package gets this long to stop once told to, before its directory is removed under its hands. */
 const GRACE_MS = 10_000;
@@ -10,7 +11,7 @@ const GRACE_MS = 10_000;
 export type MakePackage = (work: WorkDirectory, signal: AbortSignal) => Promise<MadePackage>;
 
 /** Makes one package and puts it into the store. It belongs to nobody who waits for it: it goes on when they hang up. */
-export class PackageMaking {
+export class PackageMaking implements DetachedRun {
   readonly release: ModuleRelease;
   readonly #store: ModuleStore;
   readonly #make: MakePackage;
@@ -86,20 +87,13 @@ export class PackageMaking {
   async #inTime(making: Promise<MadePackage>): Promise<MadePackage> {
     const { signal } = this.#abort;
     const timer = setTimeout(() => this.#abort.abort(tookTooLong(this.release, this.#timeLimitMs)), this.#timeLimitMs);
-    let onAbort = () => {};
-    const aborted = new Promise<never>((_, reject) => {
-      onAbort = () => reject(signal.reason);
-      if (signal.aborted) onAbort();
-      else signal.addEventListener('abort', onAbort, { once: true });
-    });
     try {
-      return await Promise.race([making, aborted]);
+      return await unlessAborted(making, signal);
     } catch (error) {
       // Whatever a maker throws because it was told to stop says less than why it was.
       throw signal.aborted ? signal.reason : error;
     } finally {
       clearTimeout(timer);
-      signal.removeEventListener('abort', onAbort);
     }
   }
 

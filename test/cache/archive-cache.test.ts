@@ -521,4 +521,26 @@ describe('shutting down', () => {
     expect(await waiting).toMatchObject({ code: 'UPSTREAM_UNREACHABLE', reason: 'busy' });
     await expect(cache.read(other, source.load)).rejects.toMatchObject({ reason: 'busy' });
   });
+
+  test('close ends what has not asked yet where it comes from, and never will', async () => {
+    const [looking, looked] = [gate(), gate()];
+    let looks = 0;
+    const slow: ArchiveStore = Object.assign(Object.create(store), {
+      find: async () => {
+        looks += 1;
+        // The first look is the reader's, the second that of the download.
+        if (looks < 2) return undefined;
+        looking.open();
+        await looked.passed;
+        return undefined;
+      },
+    });
+    cache = cacheOver(slow);
+    const reading = cache.read(archive, () => new Promise(() => {})).catch((error: unknown) => error);
+    await looking.passed;
+    const closed = cache.close();
+    looked.open();
+    await closed;
+    expect(await reading).toMatchObject({ code: 'UPSTREAM_UNREACHABLE', reason: 'busy' });
+  });
 });
