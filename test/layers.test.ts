@@ -7,15 +7,27 @@ const source = path.join(import.meta.dirname, '..', 'src');
 /** Which parts each part may know of. Whoever is not named here is a root and may see everything. */
 const arrows: Record<string, readonly string[]> = {
   'errors.ts': [],
+  'keyed-turns.ts': [],
   'logger.ts': [],
   'time-limit.ts': [],
   'units.ts': [],
+  'worker-file.ts': [],
   address: ['errors.ts'],
-  configuration: ['address', 'errors.ts', 'logger.ts'],
-  store: ['address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
+  configuration: ['address', 'errors.ts', 'logger.ts', 'worker-file.ts'],
+  store: ['address', 'errors.ts', 'keyed-turns.ts', 'logger.ts', 'time-limit.ts', 'worker-file.ts'],
   cache: ['store', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
-  upstream: ['address', 'errors.ts', 'logger.ts'],
-  mirror: ['cache', 'store', 'upstream', 'configuration', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts'],
+  upstream: ['address', 'errors.ts', 'logger.ts', 'worker-file.ts'],
+  mirror: [
+    'cache',
+    'store',
+    'upstream',
+    'configuration',
+    'address',
+    'errors.ts',
+    'keyed-turns.ts',
+    'logger.ts',
+    'time-limit.ts',
+  ],
   http: ['mirror', 'configuration', 'cache', 'store', 'address', 'errors.ts', 'logger.ts', 'time-limit.ts', 'units.ts'],
 };
 

@@ -1,7 +1,6 @@
-import { createRequire } from 'node:module';
-import { pathToFileURL } from 'node:url';
-import { Worker, type WorkerOptions } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import pLimit from 'p-limit';
+import { startWorker } from '../worker-file.ts';
 import type { ConversionOutcome } from './hcl-converter-worker.ts';
 
 /** Five thousand modules take 5 s on a machine that does nothing else. */
@@ -90,7 +89,7 @@ export class HclConverter {
   }
 
   #start(): Worker {
-    const worker = startWorker(this.#module);
+    const worker = startParser(this.#module);
     this.#worker = worker;
     worker.on('exit', () => {
       if (this.#worker === worker) this.#worker = undefined;
@@ -107,27 +106,15 @@ export class HclConverter {
   }
 }
 
-function startWorker(module: string): Worker {
-  const options: WorkerOptions = {
+function startParser(module: string): Worker {
+  const worker = startWorker(import.meta.url, 'hcl-converter-worker', {
     workerData: { module },
     resourceLimits: { stackSizeMb: STACK_MIB, maxOldGenerationSizeMb: HEAP_MIB },
     // A crashing Go program tells its whole story.
     stdout: true,
     stderr: true,
-  };
-  const worker = import.meta.url.endsWith('.ts')
-    ? startFromSources(options)
-    : new Worker(new URL('./hcl-converter-worker.js', import.meta.url), options);
+  });
   worker.stdout.resume();
   worker.stderr.resume();
   return worker;
-}
-
-/** Run from the sources (tests, development), the thread has to learn to read TypeScript first. */
-function startFromSources(options: WorkerOptions): Worker {
-  const tsxPackage = pathToFileURL(createRequire(import.meta.url).resolve('tsx/package.json'));
-  const tsx = new URL('./dist/esm/api/index.mjs', tsxPackage).href;
-  const program = new URL('./hcl-converter-worker.ts', import.meta.url).href;
-  const bootstrap = `import { register } from '${tsx}'; register(); await import('${program}');`;
-  return new Worker(new URL(`data:text/javascript,${encodeURIComponent(bootstrap)}`), { ...options, execArgv: [] });
 }

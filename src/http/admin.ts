@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { type RequestHandler, type Response, Router } from 'express';
 import { z } from 'zod';
 import { ModulePattern } from '../address/module-pattern.ts';
@@ -33,6 +32,7 @@ import { type CarryDeps, uploadRoutes } from './admin-upload.ts';
 import { type VerifyDeps, verifyRoutes } from './admin-verify.ts';
 import type { AuditTrail } from './audit-entry.ts';
 import type { Authenticator, Client } from './authenticate.ts';
+import { drained } from './drained.ts';
 import { readJson } from './json-request.ts';
 import { allowOnly } from './request-guards.ts';
 import { parsed, parseRequest } from './request-schema.ts';
@@ -225,17 +225,5 @@ async function sendPieces(res: Response, pieces: AsyncGenerator<string>): Promis
     res.end();
   } finally {
     await pieces.return(undefined);
-  }
-}
-
-/** Resolves when there is room again, or nobody to send to. */
-async function drained(res: Response): Promise<void> {
-  if (res.destroyed) return;
-  const settled = new AbortController();
-  const { signal } = settled;
-  try {
-    await Promise.race([once(res, 'drain', { signal }), once(res, 'close', { signal })]);
-  } finally {
-    settled.abort();
   }
 }

@@ -1,10 +1,8 @@
-import { once } from 'node:events';
 import type { Response } from 'express';
+import { drained } from './drained.ts';
 
 /** Proxies close connections on which nothing comes; some after a minute. */
 const HEARTBEAT_MS = 15_000;
-/** Whoever takes nothing for so long has gone, in milliseconds. */
-const PATIENCE_MS = 60_000;
 
 export interface ServerSentEvent {
   readonly type: string;
@@ -36,30 +34,11 @@ export async function sendEvents(
           'X-Accel-Buffering': 'no',
         });
       }
-      if (!res.write(`id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`)) await drained(res, closing);
+      if (!res.write(`id: ${id}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`)) await drained(res, { closing });
     }
     res.end();
   } finally {
     clearInterval(heartbeat);
     await events.return(undefined);
-  }
-}
-
-/** Resolves when there is room again, or nobody to send to. */
-async function drained(res: Response, closing?: AbortSignal): Promise<void> {
-  if (res.destroyed) return;
-  // Who does not read is not waited for when Larder stops.
-  const leave = () => void res.destroy();
-  if (closing?.aborted) return leave();
-  closing?.addEventListener('abort', leave, { once: true });
-  const settled = new AbortController();
-  const { signal } = settled;
-  const patience = setTimeout(() => res.destroy(), PATIENCE_MS);
-  try {
-    await Promise.race([once(res, 'drain', { signal }), once(res, 'close', { signal })]);
-  } finally {
-    closing?.removeEventListener('abort', leave);
-    clearTimeout(patience);
-    settled.abort();
   }
 }

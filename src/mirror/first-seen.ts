@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import type { MirroredAddress } from '../address/mirrored-address.ts';
+import { KeyedTurns } from '../keyed-turns.ts';
 import type { Logger } from '../logger.ts';
 import { metadataKeys } from '../store/keys.ts';
 import type { MetadataStore } from '../store/metadata-store.ts';
@@ -34,7 +35,7 @@ export class FirstSeen {
   /** What could not be put into the store yet. */
   readonly #unsaved = new Set<string>();
   /** One at a time by address: each reads what the one before has written. */
-  readonly #turns = new Map<string, Promise<unknown>>();
+  readonly #turns = new KeyedTurns();
 
   constructor(deps: { store: Pick<MetadataStore, 'get' | 'put'>; logger: Logger; now?: (() => number) | undefined }) {
     this.#store = deps.store;
@@ -64,12 +65,7 @@ export class FirstSeen {
   }
 
   #inTurn(key: string, change: (sightings: Map<string, number>) => void): Promise<Sightings | undefined> {
-    const before = this.#turns.get(key) ?? Promise.resolve();
-    const turn = before.then(() => this.#change(key, change));
-    this.#turns.set(key, turn);
-    return turn.finally(() => {
-      if (this.#turns.get(key) === turn) this.#turns.delete(key);
-    });
+    return this.#turns.take(key, () => this.#change(key, change));
   }
 
   /** Never rejects. */

@@ -5,6 +5,7 @@ import type { Readable } from 'node:stream';
 import { type ModuleAddress, ModuleRelease } from '../address/module.ts';
 import type { Version } from '../address/version.ts';
 import { StorageFailed } from '../errors.ts';
+import { KeyedTurns } from '../keyed-turns.ts';
 import type { Logger } from '../logger.ts';
 import { digestOf, isSettled } from './adoption.ts';
 import type { ByteRange } from './archive-store.ts';
@@ -35,8 +36,8 @@ export class DirectoryModuleStore implements ModuleStore {
   readonly #quarantine: Quarantine;
   readonly #logger: Logger;
   readonly #lists = new RememberedLists<StoredPackage>();
-  /** The last of the changes under way, by release: each begins when the one before is done. */
-  readonly #changes = new Map<string, Promise<unknown>>();
+  /** By release. */
+  readonly #changes = new KeyedTurns();
 
   private constructor(deps: { directory: string; partials: PartialFiles; keeping: Keeping; logger: Logger }) {
     const { directory, partials, logger } = deps;
@@ -214,15 +215,10 @@ export class DirectoryModuleStore implements ModuleStore {
 
   /** The lists of its module are then made anew. */
   async #inTurn<T>(release: ModuleRelease, work: () => Promise<T>): Promise<T> {
-    const key = release.toString();
-    const current = (this.#changes.get(key) ?? Promise.resolve()).then(work);
-    const settled = current.catch(() => {});
-    this.#changes.set(key, settled);
     try {
-      return await current;
+      return await this.#changes.take(release.toString(), work);
     } finally {
       this.#lists.forget(this.#homeOf(release.module));
-      if (this.#changes.get(key) === settled) this.#changes.delete(key);
     }
   }
 

@@ -5,6 +5,7 @@ import type { ProviderArchive } from '../address/archive.ts';
 import { type Hash, parseHash } from '../address/hash.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import { Version } from '../address/version.ts';
+import { KeyedTurns } from '../keyed-turns.ts';
 import type { Logger } from '../logger.ts';
 import { paths } from './keys.ts';
 import type { PartialFiles } from './partial-files.ts';
@@ -35,8 +36,8 @@ export class MirrorDocuments {
   readonly #partials: PartialFiles;
   readonly #logger: Logger;
   readonly #parsed = new LRUCache<string, { identity: string; records: Records }>({ max: MAX_PARSED });
-  /** The last of the changes under way, by provider: each begins when the one before is done. */
-  readonly #changes = new Map<string, Promise<unknown>>();
+  /** By provider. */
+  readonly #changes = new KeyedTurns();
 
   constructor(deps: { directory: string; partials: PartialFiles; logger: Logger }) {
     this.#directory = deps.directory;
@@ -75,7 +76,7 @@ export class MirrorDocuments {
     version: Version,
     change: (archives: Map<string, unknown>) => unknown,
   ): Promise<void> {
-    await this.#inTurn(provider.toString(), async () => {
+    await this.#changes.take(provider.toString(), async () => {
       const path = join(this.#directory, paths.version(provider, version));
       const document = await this.#read(path);
       const archives = new Map(Object.entries(archivesOf(document)));
@@ -119,17 +120,6 @@ export class MirrorDocuments {
       file: path.slice(this.#directory.length + 1),
     });
     return {};
-  }
-
-  async #inTurn(key: string, work: () => Promise<void>): Promise<void> {
-    const current = (this.#changes.get(key) ?? Promise.resolve()).then(work);
-    const settled = current.catch(() => {});
-    this.#changes.set(key, settled);
-    try {
-      await current;
-    } finally {
-      if (this.#changes.get(key) === settled) this.#changes.delete(key);
-    }
   }
 }
 

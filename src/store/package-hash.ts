@@ -1,8 +1,7 @@
-import { createRequire } from 'node:module';
-import { pathToFileURL } from 'node:url';
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import pLimit from 'p-limit';
 import { type Hash, parseHash } from '../address/hash.ts';
+import { startWorker } from '../worker-file.ts';
 import type { HashOutcome } from './package-hash-worker.ts';
 
 /** The `h1:` of a package, or why it has none. */
@@ -69,7 +68,8 @@ export class PackageHasher {
   }
 
   #start(): Worker {
-    const worker = startWorker();
+    const resourceLimits = { maxOldGenerationSizeMb: WORKER_HEAP_MIB };
+    const worker = startWorker(import.meta.url, 'package-hash-worker', { resourceLimits });
     worker.on('exit', () => {
       this.#idle.delete(worker);
       this.#busy.delete(worker);
@@ -111,17 +111,4 @@ export class PackageHasher {
     const { hash, unpacked } = outcome;
     return { hash: parseHash(hash), ...(unpacked !== undefined && { unpacked: parseHash(unpacked) }) };
   }
-}
-
-function startWorker(): Worker {
-  const resourceLimits = { maxOldGenerationSizeMb: WORKER_HEAP_MIB };
-  if (!import.meta.url.endsWith('.ts')) {
-    return new Worker(new URL('./package-hash-worker.js', import.meta.url), { resourceLimits });
-  }
-  // Run from the sources (tests, development), the thread has to learn to read TypeScript first.
-  const tsxPackage = pathToFileURL(createRequire(import.meta.url).resolve('tsx/package.json'));
-  const tsx = new URL('./dist/esm/api/index.mjs', tsxPackage).href;
-  const program = new URL('./package-hash-worker.ts', import.meta.url).href;
-  const bootstrap = `import { register } from '${tsx}'; register(); await import('${program}');`;
-  return new Worker(new URL(`data:text/javascript,${encodeURIComponent(bootstrap)}`), { resourceLimits, execArgv: [] });
 }

@@ -1,8 +1,6 @@
-import { createRequire } from 'node:module';
-import { pathToFileURL } from 'node:url';
-import { Worker } from 'node:worker_threads';
 import { parseSha256, type Sha256 } from '../../address/hash.ts';
 import { StorageFailed, UpstreamUnreachable } from '../../errors.ts';
+import { startWorker } from '../../worker-file.ts';
 import type { FileTree } from './file-tree.ts';
 import { moduleRoot } from './module-root.ts';
 import type { PackJob, PackMember, PackOutcome } from './pack-worker.ts';
@@ -63,7 +61,8 @@ function memberOf(entry: FlatEntry): PackMember {
 }
 
 async function runJob(job: PackJob, host: string, signal: AbortSignal): Promise<PackOutcome> {
-  const worker = startWorker(job);
+  const resourceLimits = { maxOldGenerationSizeMb: WORKER_HEAP_MIB };
+  const worker = startWorker(import.meta.url, 'pack-worker', { workerData: job, resourceLimits });
   let giveUp = () => {};
   try {
     return await new Promise<PackOutcome>((resolve, reject) => {
@@ -85,15 +84,4 @@ function outOfTime(host: string, cause: unknown): UpstreamUnreachable {
     cause,
     hint: 'If it is meant to be that large, raise modules.limits.time.',
   });
-}
-
-function startWorker(job: PackJob): Worker {
-  const options = { workerData: job, resourceLimits: { maxOldGenerationSizeMb: WORKER_HEAP_MIB } };
-  if (!import.meta.url.endsWith('.ts')) return new Worker(new URL('./pack-worker.js', import.meta.url), options);
-  // Run from the sources (tests, development), the thread has to learn to read TypeScript first.
-  const tsxPackage = pathToFileURL(createRequire(import.meta.url).resolve('tsx/package.json'));
-  const tsx = new URL('./dist/esm/api/index.mjs', tsxPackage).href;
-  const program = new URL('./pack-worker.ts', import.meta.url).href;
-  const bootstrap = `import { register } from '${tsx}'; register(); await import('${program}');`;
-  return new Worker(new URL(`data:text/javascript,${encodeURIComponent(bootstrap)}`), { ...options, execArgv: [] });
 }
