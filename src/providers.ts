@@ -64,6 +64,7 @@ export async function assembleProviders(
     logger,
     concurrentDownloads: config.limits.downloads,
     onStored: (stored) => hashes.request(stored),
+    onDrift: (...of) => drift.report(...of),
   });
   opened.add('downloads', () => archives.close());
 

@@ -3,7 +3,7 @@ import { type LarderError, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import { announcing } from './announcing.ts';
-import { ArchiveDownload } from './archive-download.ts';
+import { ArchiveDownload, type OnDrift } from './archive-download.ts';
 import { DetachedRuns } from './detached-runs.ts';
 import type { ArchiveSource, ReadableArchive } from './readable-archive.ts';
 import { SingleFlight } from './single-flight.ts';
@@ -15,6 +15,7 @@ export class ArchiveCache {
   readonly #store: ArchiveStore;
   readonly #logger: Logger;
   readonly #announce: (stored: StoredArchive) => void;
+  readonly #onDrift: OnDrift | undefined;
   readonly #lookUps = new SingleFlight<StoredArchive | undefined>();
   readonly #downloads: DetachedRuns<ArchiveDownload>;
 
@@ -26,9 +27,12 @@ export class ArchiveCache {
     concurrentDownloads: number;
     /** Told of each archive that has come into the store. */
     onStored?: (stored: StoredArchive) => void;
+    /** Told when something else was stored while an archive was fetched. */
+    onDrift?: OnDrift;
   }) {
     this.#store = deps.store;
     this.#logger = deps.logger;
+    this.#onDrift = deps.onDrift;
     this.#announce = announcing({
       tell: deps.onStored,
       describe: ({ archive }) => ({ archive: archive.toString() }),
@@ -95,6 +99,7 @@ export class ArchiveCache {
         store: this.#store,
         logger: this.#logger,
         load,
+        onDrift: this.#onDrift,
         onEnd: (stored) => {
           onEnd();
           if (stored) this.#announce(stored);

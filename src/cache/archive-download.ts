@@ -2,6 +2,7 @@ import { createHash, type Hash as Digest } from 'node:crypto';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ProviderArchive } from '../address/archive.ts';
+import type { Sha256 } from '../address/hash.ts';
 import {
   hasCode,
   IntegrityMismatch,
@@ -22,9 +23,19 @@ import { storedReadable } from './stored-readable.ts';
 const MAX_RESUMES = 3;
 const RESUME_DELAY_MS = 200;
 
+/** Told when upstream's archive is not the one that was stored first, which stays. */
+export type OnDrift = (archive: ProviderArchive, first: Sha256, published: Sha256) => void;
+
+interface Obtained {
+  readonly stored: StoredArchive;
+  /** Brought here by this download. */
+  readonly isNew: boolean;
+}
+
 /**
  * Brings one archive into the store: `load` says where from, the bytes are written and hashed as they come, and only
- * what has the promised digest is committed. It belongs to nobody who waits for it: it goes on when they hang up.
+ * what has the promised digest is committed, unless another one was stored meanwhile. It belongs to nobody who waits for
+ * it: it goes on when they hang up.
  */
 export class ArchiveDownload implements DetachedRun {
   readonly archive: ProviderArchive;
@@ -32,6 +43,7 @@ export class ArchiveDownload implements DetachedRun {
   readonly #logger: Logger;
   readonly #load: () => Promise<ArchiveSource>;
   readonly #onEnd: (stored: StoredArchive | undefined) => void;
+  readonly #onDrift: OnDrift;
   readonly #abort = new AbortController();
   readonly #ended = promised<void>();
   #readable = promised<ReadableArchive>();
@@ -45,12 +57,14 @@ export class ArchiveDownload implements DetachedRun {
     load: () => Promise<ArchiveSource>;
     /** Called once, before anybody who waits hears of the end: from now on the store knows better. */
     onEnd: (stored: StoredArchive | undefined) => void;
+    onDrift?: OnDrift | undefined;
   }) {
     this.archive = deps.archive;
     this.#store = deps.store;
     this.#logger = deps.logger;
     this.#load = deps.load;
     this.#onEnd = deps.onEnd;
+    this.#onDrift = deps.onDrift ?? (() => {});
   }
 
   /** Resolves once upstream has begun to answer; rejects when it cannot be had. */
@@ -86,17 +100,17 @@ export class ArchiveDownload implements DetachedRun {
     }
   }
 
-  async #obtain(): Promise<{ stored: StoredArchive; isNew: boolean }> {
+  async #obtain(): Promise<Obtained> {
     // Another download may have ended between the reader's look into the store and this one's turn.
     const present = await this.#store.find(this.archive);
     if (present) return { stored: present, isNew: false };
     const source = await unlessAborted(this.#load(), this.#abort.signal);
     const adopted = await this.#store.adopt(this.archive, source);
     if (adopted) return { stored: adopted, isNew: true };
-    return { stored: await this.#fetch(source), isNew: true };
+    return this.#fetch(source);
   }
 
-  async #fetch(source: ArchiveSource): Promise<StoredArchive> {
+  async #fetch(source: ArchiveSource): Promise<Obtained> {
     try {
       return await this.#fetchOnce(source);
     } catch (error) {
@@ -114,7 +128,7 @@ export class ArchiveDownload implements DetachedRun {
     }
   }
 
-  async #fetchOnce(source: ArchiveSource): Promise<StoredArchive> {
+  async #fetchOnce(source: ArchiveSource): Promise<Obtained> {
     const incoming = await this.#store.receive(this.archive);
     try {
       const digest = createHash('sha256');
@@ -125,16 +139,43 @@ export class ArchiveDownload implements DetachedRun {
           `${this.archive} is not what was promised: its SHA-256 should be ${source.sha256} and is ${sha256}`,
         );
       }
+      // Whatever was resumed has turned out right.
+      this.#wasResumed = false;
+      const kept = await this.#keptMeanwhile(source.sha256);
       // Whoever reads it has waited long enough: making it durable is our own affair.
       this.#arrival?.verified();
       if (source.release) await this.#keepRelease(source.release);
-      return await incoming.commit(source.sha256);
+      const present = kept ?? (await this.#keptMeanwhile(source.sha256));
+      if (!present) return { stored: await incoming.commit(source.sha256), isNew: true };
+      // Before the partial file is gone: it is read from the store from now on.
+      this.#arrival?.complete(present);
+      await this.#remove(incoming);
+      return { stored: present, isNew: false };
     } catch (error) {
-      await incoming.abort().catch((cause: unknown) => {
-        this.#logger.warn('a partial file could not be removed', { archive: this.archive.toString(), error: cause });
-      });
+      await this.#remove(incoming);
       throw error;
     }
+  }
+
+  /**
+   * What was brought in while this one came, or fetched by another process.
+   * @throws IntegrityMismatch when that is something else: what was stored first stays
+   */
+  async #keptMeanwhile(sha256: Sha256): Promise<StoredArchive | undefined> {
+    const kept = await this.#store.find(this.archive);
+    if (!kept || kept.sha256 === sha256) return kept;
+    this.#onDrift(this.archive, kept.sha256, sha256);
+    const { provider, version } = this.archive;
+    throw new IntegrityMismatch(
+      `while ${this.archive} was fetched it was stored with other bytes: their SHA-256 is ${kept.sha256}, upstream's ${sha256}`,
+      { hint: `an operator who knows why can accept it: larder purge ${provider} ${version}` },
+    );
+  }
+
+  async #remove(incoming: IncomingArchive): Promise<void> {
+    await incoming.abort().catch((error: unknown) => {
+      this.#logger.warn('a partial file could not be removed', { archive: this.archive.toString(), error });
+    });
   }
 
   /** What is kept already is the first that was seen, and stays. */

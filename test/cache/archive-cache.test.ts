@@ -493,6 +493,72 @@ describe('failures', () => {
   });
 });
 
+describe('what is brought in while it is fetched', () => {
+  /** All but the end of it has come, and then somebody stores `brought` under its name. */
+  async function overtaken(source: ScriptedSource, rest: { open(): void }, brought: Buffer) {
+    const drift: unknown[] = [];
+    cache = new ArchiveCache({
+      store,
+      logger: silentLogger,
+      concurrentDownloads: 1,
+      onStored: (one) => void stored.push(one),
+      onDrift: (...of) => void drift.push(of),
+    });
+    const readable = await cache.read(archive, source.load);
+    const settled = readable.settled?.().catch((error: unknown) => error);
+    const reading = readable.stream().then(buffer);
+    const read = reading.catch((error: unknown) => error);
+    const incoming = await store.receive(archive);
+    await incoming.write(brought);
+    await incoming.commit(sha256Hex(brought));
+    rest.open();
+    return { readable, drift, read: await read, settled: await settled };
+  }
+
+  test('stays when it is something else: the one that comes second is drift, and read by nobody', async () => {
+    const rest = gate();
+    const source = new ScriptedSource(300_000, gated(rest.passed, 1_000));
+    source.release = { shasums: Buffer.from('sums'), signature: undefined };
+    const first = Buffer.from('brought by hand');
+    const { drift, read, settled } = await overtaken(source, rest, first);
+    for (const error of [read, settled]) {
+      expect(error).toMatchObject({ code: 'INTEGRITY_MISMATCH', hint: expect.stringContaining('larder purge') });
+    }
+    expect(drift).toEqual([[archive, sha256Hex(first), source.promised]]);
+    expect(await store.find(archive)).toMatchObject({ sha256: sha256Hex(first), size: first.length });
+    expect(await store.getRelease(archive.provider, archive.version)).toBeUndefined();
+    expect((await readWhole(source)).equals(first)).toBe(true);
+    expect(source.offsets).toEqual([0]);
+    expect(stored).toEqual([]);
+  });
+
+  test('is as good as what was fetched when it is the same', async () => {
+    const rest = gate();
+    const source = new ScriptedSource(300_000, gated(rest.passed, 1_000));
+    const { readable, drift, read } = await overtaken(source, rest, source.bytes);
+    expect(source.bytes.equals(read as Buffer)).toBe(true);
+    expect(source.bytes.equals(await buffer(await readable.stream()))).toBe(true);
+    expect(drift).toEqual([]);
+    // Whoever brought it has told of it.
+    expect(stored).toEqual([]);
+  });
+
+  test('is not fetched once more for having been resumed', async () => {
+    const rest = gate();
+    const source = new ScriptedSource(300_000, async function* (bytes, opening) {
+      if (opening > 1) {
+        yield* gated(rest.passed, 1_000)(bytes, opening);
+        return;
+      }
+      yield bytes.subarray(0, 10_000);
+      throw reset();
+    });
+    const { settled } = await overtaken(source, rest, Buffer.from('brought by hand'));
+    expect(settled).toMatchObject({ code: 'INTEGRITY_MISMATCH' });
+    expect(source.offsets).toEqual([0, 10_000]);
+  });
+});
+
 describe('shutting down', () => {
   test('drain waits for what is running, up to its time limit', async () => {
     const end = gate();
