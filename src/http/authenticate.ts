@@ -34,6 +34,7 @@ export class Client {
   readonly #isConfined: boolean;
   readonly #addresses: readonly ProviderPattern[] | undefined;
   readonly #bearer: string | undefined;
+  readonly #digest: Buffer | undefined;
 
   constructor(options: {
     token?: KnownToken | undefined;
@@ -51,6 +52,7 @@ export class Client {
     this.#isConfined = options.isConfined === true;
     this.#addresses = options.token?.addresses;
     this.#bearer = options.bearer;
+    this.#digest = options.token?.digest;
   }
 
   mayRead(address: MirroredAddress): boolean {
@@ -70,6 +72,11 @@ export class Client {
   /** Whether there is nothing that it may not administer. */
   get mayAdministerAll(): boolean {
     return this.roles.includes('admin') && this.#addresses === undefined;
+  }
+
+  /** Another one when the token of this name is another one; `undefined` without a token. Tells nothing of it. */
+  get fingerprint(): string | undefined {
+    return this.#digest && createHash('sha256').update('fingerprint:').update(this.#digest).digest('base64url');
   }
 
   /** A token that is none of Larder's own, as it was presented. Hidden from loggers, and never to be shown. */
@@ -123,7 +130,7 @@ export class Authenticator {
   }
 
   /** Refuses nobody. */
-  async identify(req: IncomingMessage): Promise<Client> {
+  async identify(req: Pick<IncomingMessage, 'headers'>): Promise<Client> {
     const presented = presentedToken(req.headers.authorization);
     if (presented === undefined) return this.#anonymous();
     const token = matching(await this.#tokens(), presented);

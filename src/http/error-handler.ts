@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { ErrorRequestHandler, Response } from 'express';
+import type { ErrorRequestHandler, Request, Response } from 'express';
 import type { LarderError, StorageFailed, UnreachableReason, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { RequestError } from './request-error.ts';
@@ -95,32 +95,38 @@ export function sendError(req: IncomingMessage, res: Response, answer: ErrorAnsw
 /** The last handler of the application: every error thrown or rejected on the way ends here. */
 export function errorHandler({ logger }: { logger: Logger }): ErrorRequestHandler {
   return (error: unknown, req, res, _next) => {
-    const answer = answerFor(error);
-    notesOf(res).reason = reasonOf(error, answer);
-    const fields = {
-      requestId: notesOf(res).requestId,
-      method: req.method,
-      path: loggedPath(req.originalUrl),
-      error,
-      // Clients hide it behind a status: whoever can do something about it may see nothing but the log.
-      ...(answer.hint !== undefined && { hint: answer.hint }),
-    };
-    if (answer.code === 'INTERNAL') {
-      // The stack at every level: this one is a defect, and it may not come again.
-      logger.error('request failed unexpectedly', {
-        ...fields,
-        stack: error instanceof Error ? error.stack : undefined,
-      });
-    } else if (answer.status >= 500) {
-      logger.warn('request failed', fields);
-    } else {
-      logger.debug('request refused', fields);
-    }
+    const answer = takeDown(error, req, res, logger);
     if (res.destroyed) return;
     // Half an answer is out: only a broken connection tells the client that the rest is missing.
     if (res.headersSent) res.destroy();
     else sendError(req, res, answer);
   };
+}
+
+/** Logs an error and notes it for the audit log. @returns how it is to be told */
+export function takeDown(error: unknown, req: Request, res: Response, logger: Logger): ErrorAnswer {
+  const answer = answerFor(error);
+  notesOf(res).reason = reasonOf(error, answer);
+  const fields = {
+    requestId: notesOf(res).requestId,
+    method: req.method,
+    path: loggedPath(req.originalUrl),
+    error,
+    // Clients hide it behind a status: whoever can do something about it may see nothing but the log.
+    ...(answer.hint !== undefined && { hint: answer.hint }),
+  };
+  if (answer.code === 'INTERNAL') {
+    // The stack at every level: this one is a defect, and it may not come again.
+    logger.error('request failed unexpectedly', {
+      ...fields,
+      stack: error instanceof Error ? error.stack : undefined,
+    });
+  } else if (answer.status >= 500) {
+    logger.warn('request failed', fields);
+  } else {
+    logger.debug('request refused', fields);
+  }
+  return answer;
 }
 
 /** What is not told to the client is in the cause. */
