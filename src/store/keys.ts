@@ -54,6 +54,12 @@ export const metadataKeys = {
   scheduled: (schedule: string, due: string): string => `${METADATA_VERSION}:scheduled:${schedule}:${due}`,
   /** Whether somebody sealed the mirror. */
   seal: `${METADATA_VERSION}:seal`,
+  /** Which replicas have written down what went through them. */
+  traffic: `${METADATA_VERSION}:traffic`,
+  /** What went through one replica. */
+  trafficOf: (replica: string): string => `${METADATA_VERSION}:traffic:${replica}`,
+  /** Somebody who is signed in to the dashboard, by the SHA-256 of what their browser sends. */
+  session: (digest: string): string => `${METADATA_VERSION}:session:${digest}`,
   /** What an upstream told one requester: the key of what it tells everybody, and a name for who asked. */
   told: (key: string, partition: string): string => `${key}@${partition}`,
 };
@@ -62,6 +68,16 @@ export const metadataKeys = {
 export const redisKeys = {
   /** What download links are signed with. Secret. */
   linkKeys: 'larder:link-keys',
+  /** Who does what all replicas need. In braces: what is changed in one step must be in one part of a cluster. */
+  lease: (key: string): string => `larder:{leases}:${key}`,
+  /** The last token that was given out for any of them. */
+  leaseToken: 'larder:{leases}',
+};
+
+/** What replicas do once for all of them. */
+export const leaseKeys = {
+  archive: (archive: ProviderArchive): string => `archive:${archive}`,
+  modulePackage: (release: ModuleRelease): string => `package:${release}`,
 };
 
 /**
