@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream';
 import type { Sha256 } from '../address/hash.ts';
 import type {
   ArchiveStore,
@@ -7,14 +6,16 @@ import type {
   IncomingReader,
   StoredArchive,
 } from '../store/archive-store.ts';
+import { Follower } from './follower.ts';
 import type { ArchiveBody, ReadableArchive } from './readable-archive.ts';
 
 /** Withheld until the whole archive is verified. Without its end, where the directory of a zip is, it cannot be used. */
 const WITHHELD_BYTES = 64 * 1024;
-/** What one follower reads at once: there may be many of them, each with this much in memory. */
-const READ_BYTES = 64 * 1024;
 
 type Outcome = { readonly stored: StoredArchive } | { readonly error: Error };
+
+/** Where the bytes are that have come in: an incoming archive of ours, or that of another replica. */
+export type ArrivingBytes = Pick<IncomingArchive, 'openReader'>;
 
 /** An archive that is arriving: bytes come in at its end, and any number of followers read what is there already. */
 export class Arrival implements ReadableArchive {
@@ -23,23 +24,23 @@ export class Arrival implements ReadableArchive {
   readonly sha256: Sha256;
   readonly size: number | undefined;
   readonly #store: ArchiveStore;
-  readonly #incoming: IncomingArchive;
   readonly #followers = new Set<Follower>();
   readonly #ended: Promise<void>;
+  #bytes: ArrivingBytes;
   #written = 0;
   #isVerified = false;
   #outcome: Outcome | undefined;
 
   constructor(deps: {
     store: ArchiveStore;
-    incoming: IncomingArchive;
+    incoming: ArrivingBytes;
     sha256: Sha256;
     size: number | undefined;
     /** The end of the download, which may have begun anew by then. */
     ended: Promise<void>;
   }) {
     this.#store = deps.store;
-    this.#incoming = deps.incoming;
+    this.#bytes = deps.incoming;
     this.sha256 = deps.sha256;
     this.size = deps.size;
     this.#ended = deps.ended;
@@ -52,15 +53,32 @@ export class Arrival implements ReadableArchive {
 
   /** @throws StorageFailed */
   async append(chunk: Uint8Array): Promise<void> {
-    await this.#incoming.write(chunk);
-    this.#written += chunk.length;
-    for (const follower of this.#followers) follower.wake();
+    await (this.#bytes as IncomingArchive).write(chunk);
+    this.grewTo(this.#written + chunk.length);
+  }
+
+  /** So many bytes have come in. */
+  grewTo(written: number): void {
+    this.#written = written;
+    this.#wake();
+  }
+
+  /** The same bytes, and all that come, are to be had there from now on. Who reads notices nothing. */
+  async moveTo(bytes: ArrivingBytes): Promise<void> {
+    this.#bytes = bytes;
+    for (const follower of [...this.#followers]) {
+      try {
+        follower.readFrom(await bytes.openReader());
+      } catch (error) {
+        follower.destroy(error as Error);
+      }
+    }
   }
 
   /** Everything has come in and has the right digest: followers get the rest, and need not wait for it to be put away. */
   verified(): void {
     this.#isVerified = true;
-    for (const follower of this.#followers) follower.wake();
+    this.#wake();
   }
 
   /** It is in the store. */
@@ -82,9 +100,8 @@ export class Arrival implements ReadableArchive {
   async stream(range?: ByteRange): Promise<ArchiveBody> {
     if (this.#outcome && 'error' in this.#outcome) throw this.#outcome.error;
     if (this.#outcome) return this.#store.read(this.#outcome.stored, range);
-    const reader = await this.#incoming.openReader();
     const follower: Follower = new Follower({
-      reader,
+      reader: await this.#openReader(),
       range,
       visible: () => this.#visible(),
       isComplete: () => this.#isVerified,
@@ -100,94 +117,25 @@ export class Arrival implements ReadableArchive {
     return follower;
   }
 
+  /** Where the bytes are at the end of it, should they move meanwhile. */
+  async #openReader(): Promise<IncomingReader> {
+    for (;;) {
+      const bytes = this.#bytes;
+      const reader = await bytes.openReader();
+      if (bytes === this.#bytes) return reader;
+      await reader.close();
+    }
+  }
+
+  #wake(): void {
+    for (const follower of this.#followers) follower.wake();
+  }
+
   /** How many bytes from the beginning followers may have. */
   #visible(): number {
     if (this.#isVerified) return this.#written;
     // Without a known size any byte may be among the last.
     const releasable = (this.size ?? this.#written) - WITHHELD_BYTES;
     return Math.max(0, Math.min(this.#written, releasable));
-  }
-}
-
-/** Reads behind the download, at its own pace. Destroying it touches nothing else. */
-class Follower extends Readable implements ArchiveBody {
-  readonly #reader: IncomingReader;
-  readonly #visible: () => number;
-  readonly #isComplete: () => boolean;
-  readonly #onClose: () => void;
-  readonly #end: number;
-  #position: number;
-  /** Memory that was given back, and, by what stands for it in chunks, memory that is out. */
-  readonly #free: Buffer[] = [];
-  readonly #lent = new WeakSet<ArrayBufferLike>();
-  #isReading = false;
-  #isWaiting = false;
-
-  constructor(deps: {
-    reader: IncomingReader;
-    range: ByteRange | undefined;
-    visible: () => number;
-    isComplete: () => boolean;
-    onClose: () => void;
-  }) {
-    super({ highWaterMark: READ_BYTES });
-    this.#reader = deps.reader;
-    this.#visible = deps.visible;
-    this.#isComplete = deps.isComplete;
-    this.#onClose = deps.onClose;
-    this.#position = deps.range?.start ?? 0;
-    this.#end = deps.range ? deps.range.end + 1 : Number.POSITIVE_INFINITY;
-    // The download may fail before whoever asked for this stream has begun to listen.
-    this.on('error', () => {});
-  }
-
-  release({ buffer }: Buffer): void {
-    // Chunks that were joined on their way are no memory of ours.
-    if (this.#lent.delete(buffer)) this.#free.push(Buffer.from(buffer));
-  }
-
-  /** More may be visible than before. */
-  wake(): void {
-    if (!this.#isWaiting) return;
-    this.#isWaiting = false;
-    this._read();
-  }
-
-  override _read(): void {
-    const until = Math.min(this.#visible(), this.#end);
-    if (until > this.#position) {
-      void this.#fill(until);
-    } else if (this.#position >= this.#end || this.#isComplete()) {
-      this.push(null);
-    } else {
-      this.#isWaiting = true;
-    }
-  }
-
-  async #fill(until: number): Promise<void> {
-    this.#isReading = true;
-    try {
-      // Slow: not a slice of memory that others have slices of, too.
-      const buffer = this.#free.pop() ?? Buffer.allocUnsafeSlow(READ_BYTES);
-      this.#lent.add(buffer.buffer);
-      const wanted = buffer.subarray(0, Math.min(READ_BYTES, until - this.#position));
-      const length = await this.#reader.read(wanted, this.#position);
-      if (length === 0) throw new Error('an arriving archive is shorter than what was written');
-      this.#position += length;
-      this.#isReading = false;
-      if (this.destroyed) await this.#reader.close();
-      else this.push(buffer.subarray(0, length));
-    } catch (error) {
-      this.#isReading = false;
-      if (this.destroyed) await this.#reader.close();
-      else this.destroy(error as Error);
-    }
-  }
-
-  override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
-    this.#onClose();
-    // A read under way closes the reader when it is done with it.
-    if (!this.#isReading) void this.#reader.close();
-    callback(error);
   }
 }
