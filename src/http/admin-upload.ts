@@ -17,6 +17,7 @@ import type { ModuleStore } from '../store/module-store.ts';
 import { sendArchive } from './archive-response.ts';
 import type { AuditTrail } from './audit-entry.ts';
 import type { Client } from './authenticate.ts';
+import { letBodyTakeLong } from './body-guard.ts';
 import { readJson } from './json-request.ts';
 import { type ModuleParams, parseModule } from './module-params.ts';
 import { PACKAGE_MEDIA_TYPE } from './module-registry.ts';
@@ -266,14 +267,15 @@ function lengthOf(req: Request): number | undefined {
 }
 
 /**
- * The body of a request, in a stream that can be given up: of the request itself, the connection would go along, and with
- * it the answer.
+ * The body of a request, however long it takes, in a stream that can be given up: of the request itself, the connection
+ * would go along, and with it the answer.
  */
 function bodyOf(req: Request): Readable {
+  letBodyTakeLong(req);
   const body = new PassThrough();
   req.pipe(body);
   const cut = () => {
-    if (!req.complete) body.destroy(new Error('the upload was broken off'));
+    if (!req.complete) body.destroy(new RequestError(400, 'UPLOAD_CUT', 'the upload was broken off'));
   };
   req.once('error', cut).once('close', cut);
   // What nobody takes any more is thrown away as it comes.

@@ -3,20 +3,26 @@ import https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Express } from 'express';
+import { BodyGuard, type BodyLimits } from './body-guard.ts';
 import { PROXY_HINT } from './request-guards.ts';
 
 /** Load balancers keep idle connections for 60 s, and must be the ones to close them: else they send into a closed one. */
 const KEEP_ALIVE_MS = 75_000;
 /** For a request's headers, counted from the last answer on a kept connection: longer than that may idle. */
 const HEADERS_TIMEOUT_MS = KEEP_ALIVE_MS + 5_000;
-/** For a whole request to arrive. Answers may take as long as they make progress. */
-const REQUEST_TIMEOUT_MS = 120_000;
+/** So often is looked for headers that are late. */
+const CHECK_MS = 30_000;
 /** For a TLS handshake. */
 const HANDSHAKE_TIMEOUT_MS = 20_000;
 /** Bytes of request line and headers. */
 const MAX_HEADER_SIZE = 16 * 1024;
 /** After so long without traffic the system probes whether the peer is still there. */
 const TCP_KEEP_ALIVE_MS = 60_000;
+
+/** How long clients are waited for, in milliseconds. */
+export interface ServerLimits extends BodyLimits {
+  readonly headersMs: number;
+}
 
 /** Certificate and key, PEM. */
 export interface ServerCertificate {
@@ -27,7 +33,8 @@ export interface ServerCertificate {
 /**
  * The listening side: HTTP/1.1 over TLS, or plain when there is no certificate (behind a proxy).
  *
- * It knows which answers are under way, so that it can be drained: `drain` is for SIGTERM.
+ * It knows which answers are under way, so that it can be drained: `drain` is for SIGTERM. It waits neither for headers
+ * nor for bodies of requests that do not arrive; answers may take as long as they make progress.
  */
 export class HttpServer {
   readonly #server: http.Server | https.Server;
@@ -39,11 +46,23 @@ export class HttpServer {
   readonly #answers = new Set<ServerResponse>();
   #draining: Promise<void> | undefined;
 
-  constructor({ handler, tls }: { handler: RequestListener; tls?: ServerCertificate | undefined }) {
+  constructor({
+    handler,
+    tls,
+    limits = {},
+  }: {
+    handler: RequestListener;
+    tls?: ServerCertificate | undefined;
+    limits?: Partial<ServerLimits> | undefined;
+  }) {
+    const { headersMs = HEADERS_TIMEOUT_MS } = limits;
+    const bodies = new BodyGuard({ limits, onLate: refuseLateBody });
     const options = {
       keepAliveTimeout: KEEP_ALIVE_MS,
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
+      headersTimeout: headersMs,
+      connectionsCheckingInterval: Math.min(CHECK_MS, headersMs),
+      // It would count the bytes of an upload and the patience for them as one.
+      requestTimeout: 0,
       maxHeaderSize: MAX_HEADER_SIZE,
       keepAlive: true,
       keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
@@ -63,7 +82,10 @@ export class HttpServer {
       socket.once('close', () => this.#connections.delete(socket));
     });
     // Before the handler, so that an answer is known of whatever the handler does.
-    this.#server.on('request', (req, res) => this.#track(req, res));
+    this.#server.on('request', (req, res) => {
+      this.#track(req, res);
+      bodies.watch(req, res);
+    });
     this.#server.on('request', handler);
     this.#server.on('clientError', refuseBrokenRequest);
     this.#server.on('connect', refuseTunnel);
@@ -155,6 +177,26 @@ function messageClasses(handler: RequestListener): http.ServerOptions {
   return { IncomingMessage: Request, ServerResponse: Response } as unknown as http.ServerOptions;
 }
 
+const LATE = ['REQUEST_TIMEOUT', 'the request did not arrive in time'] as const;
+
+/** Whoever still waits for an answer is told; then the connection is over, for what may come next is the rest of the body. */
+function refuseLateBody({ socket }: IncomingMessage, res: ServerResponse): void {
+  if (res.headersSent) {
+    socket.destroy();
+    return;
+  }
+  closeAfterRefusal(socket);
+  const body = refusal(...LATE);
+  res
+    .writeHead(408, {
+      'Content-Type': 'application/json',
+      'Content-Length': Buffer.byteLength(body),
+      'Cache-Control': 'no-store',
+      Connection: 'close',
+    })
+    .end(body);
+}
+
 /** What the parser could not read never becomes a request: answered here, and the connection is over. */
 function refuseBrokenRequest(error: Error & { code?: string }, socket: Duplex): void {
   if (!socket.writable || error.code === 'ECONNRESET') {
@@ -164,7 +206,7 @@ function refuseBrokenRequest(error: Error & { code?: string }, socket: Duplex): 
   if (error.code === 'HPE_HEADER_OVERFLOW') {
     refuse(socket, '431 Request Header Fields Too Large', 'HEADERS_TOO_LARGE', 'the request headers are too large');
   } else if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') {
-    refuse(socket, '408 Request Timeout', 'REQUEST_TIMEOUT', 'the request did not arrive in time');
+    refuse(socket, '408 Request Timeout', ...LATE);
   } else {
     refuse(socket, '400 Bad Request', 'BAD_REQUEST', 'this is not an HTTP request that Larder can read');
   }
@@ -179,13 +221,21 @@ function refuseTunnel(_req: IncomingMessage, socket: Duplex): void {
 const REFUSAL_LINGER_MS = 2_000;
 
 function refuse(socket: Duplex, status: string, code: string, message: string, hint?: string): void {
-  // Destroyed at once, with bytes of the client still unread, it would be a reset, and the refusal lost.
-  const linger = setTimeout(() => socket.destroy(), REFUSAL_LINGER_MS);
-  socket.on('error', () => socket.destroy());
-  socket.once('close', () => clearTimeout(linger));
-  const body = JSON.stringify({ errors: [message], code, ...(hint === undefined ? {} : { hint }) });
+  closeAfterRefusal(socket);
+  const body = refusal(code, message, hint);
   socket.end(
     `HTTP/1.1 ${status}\r\n${status.startsWith('405') ? 'Allow: GET, HEAD\r\n' : ''}Content-Type: application/json\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n${body}`,
   );
+}
+
+function refusal(code: string, message: string, hint?: string): string {
+  return JSON.stringify({ errors: [message], code, ...(hint === undefined ? {} : { hint }) });
+}
+
+/** Destroyed at once, with bytes of the client still unread, it would be a reset, and the refusal lost. */
+function closeAfterRefusal(socket: Duplex): void {
+  const linger = setTimeout(() => socket.destroy(), REFUSAL_LINGER_MS);
+  socket.on('error', () => socket.destroy());
+  socket.once('close', () => clearTimeout(linger));
 }

@@ -187,6 +187,8 @@ describe('PUT /admin/archives', () => {
     });
     await eventually(() => partials({ larder })).toEqual([]);
     expect((await archive()).status).toBe(404);
+    // It is nothing that anybody at Larder has to look into.
+    expect(larder.log.filter(({ level }) => level === 'error')).toEqual([]);
   });
 
   it('is for operators, for the addresses of their token, and for registries that are mirrored', async () => {
