@@ -1,14 +1,14 @@
-import express, { type Request, type Response } from 'express';
+import type { Request, Response } from 'express';
 import { RequestError } from './request-error.ts';
+import { readText } from './text-request.ts';
 
 /** Bytes. What operators send is small; lists of what to fetch are the longest of it. */
 const MAX_BODY = 1024 * 1024;
 
-const parseBody = express.json({ limit: MAX_BODY, inflate: false, strict: false });
-
 /**
  * The JSON in the body of a request.
- * @throws RequestError 415 when it says to be something else, 413 when it is longer than 1 MiB, 400 when it is no JSON
+ * @throws RequestError 415 when it says to be something else or is compressed, 413 when it is longer than 1 MiB, 400 when
+ *   it is no JSON
  */
 export async function readJson(req: Request, res: Response): Promise<unknown> {
   if (!req.is('application/json')) {
@@ -16,18 +16,14 @@ export async function readJson(req: Request, res: Response): Promise<unknown> {
       hint: 'send it with Content-Type: application/json',
     });
   }
-  await new Promise<void>((resolve, reject) => {
-    parseBody(req, res, (error?: unknown) => (error === undefined ? resolve() : reject(inOurWords(error))));
-  });
-  return req.body as unknown;
+  return parseJson(await readText(req, res, { limit: MAX_BODY, hint: 'send JSON' }));
 }
 
-/** The parser's errors carry a status; their messages may quote what was sent. */
-function inOurWords(error: unknown): RequestError {
-  const { status } = error as { status?: unknown };
-  if (status === 413) return new RequestError(413, 'BODY_TOO_LARGE', 'the body is longer than 1 MiB');
-  if (status === 415) {
-    return new RequestError(415, 'UNSUPPORTED_MEDIA_TYPE', 'the body must be plain UTF-8 JSON, not compressed');
+/** @throws RequestError 400; the message does not quote what was sent */
+export function parseJson(text: string, hint?: string): unknown {
+  try {
+    return JSON.parse(text.replace(/^\uFEFF/, ''));
+  } catch {
+    throw new RequestError(400, 'INVALID_JSON', 'the body is not valid JSON', { hint });
   }
-  return new RequestError(400, 'INVALID_JSON', 'the body is not valid JSON');
 }

@@ -5,7 +5,7 @@ const MIB = 1024 * 1024;
 
 /** What there is to say of one kind of body. */
 export interface TextBody {
-  /** Bytes, whole MiB. */
+  /** Bytes, in whole MiB. */
   readonly limit: number;
   /** What to send instead of nothing. */
   readonly hint: string;

@@ -1,11 +1,13 @@
-import express, { type Request, type Response } from 'express';
+import type { Request, Response } from 'express';
 import { z } from 'zod';
 import { Platform } from '../address/platform.ts';
 import { normalisePath } from '../configuration/configuration-files.ts';
 import { jsonName } from '../configuration/file-kinds.ts';
 import type { Wish } from '../mirror/wanted.ts';
+import { parseJson } from './json-request.ts';
 import { RequestError } from './request-error.ts';
 import { parsed, parseRequest } from './request-schema.ts';
+import { readText } from './text-request.ts';
 
 /** Bytes of a request with all files in it. Hundreds of directories of configuration have less. */
 const MAX_BODY = 16 * 1024 * 1024;
@@ -18,7 +20,14 @@ const FORMS =
   'send {"files":[{"path":"main.tf","text":"…"}],"platforms":["linux_amd64"]}, a warm list ' +
   '({"providers":["hashicorp/random@~> 3.0"]}) or a configuration in JSON, or any one file with ?file=NAME';
 
-const parseBody = express.raw({ limit: MAX_BODY, inflate: false, type: () => true });
+const NAMED =
+  'a file that is another thing, or is to be read as far as it can be, is sent with its name: ?file=main.tf';
+
+const BODY = {
+  limit: MAX_BODY,
+  hint: FORMS,
+  tooLongHint: 'send the directories of configuration one after another',
+};
 
 const platforms = z.array(parsed(Platform.parse)).max(MAX_PLATFORMS);
 const client = z.enum(['opentofu', 'terraform']);
@@ -64,10 +73,10 @@ export async function readWish(req: Request, res: Response, defaultClient: Wish[
       hint: 'send JSON with Content-Type: application/json, any other file with its name: ?file=.terraform.lock.hcl',
     });
   }
-  const text = await readText(req, res);
+  const text = await readText(req, res, BODY);
   if (asked.file !== undefined) return { ...base, files: [{ path: asked.file, text }] };
 
-  const document = jsonIn(text);
+  const document = parseJson(text, NAMED);
   if (isObject(document) && Object.hasOwn(document, 'files')) {
     const given = parseRequest(files, document);
     refuseTwice(given.files.map((file) => normalisePath(file.path)));
@@ -94,46 +103,6 @@ function refuseTwice(paths: readonly string[]): void {
     }
     seen.add(one);
   }
-}
-
-/** @throws RequestError */
-async function readText(req: Request, res: Response): Promise<string> {
-  await new Promise<void>((resolve, reject) => {
-    parseBody(req, res, (error?: unknown) => (error === undefined ? resolve() : reject(inOurWords(error))));
-  });
-  const body = req.body as unknown;
-  if (!Buffer.isBuffer(body) || body.length === 0) {
-    throw new RequestError(400, 'INVALID_REQUEST', 'the request has no body', { hint: FORMS });
-  }
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
-  } catch {
-    throw new RequestError(400, 'INVALID_REQUEST', 'the body is not UTF-8');
-  }
-}
-
-function jsonIn(text: string): unknown {
-  try {
-    return JSON.parse(text.replace(/^\uFEFF/, ''));
-  } catch {
-    throw new RequestError(400, 'INVALID_JSON', 'the body is not valid JSON', {
-      hint: 'a file that is another thing, or is to be read as far as it can be, is sent with its name: ?file=main.tf',
-    });
-  }
-}
-
-/** The parser's errors carry a status; their messages may quote what was sent. */
-function inOurWords(error: unknown): RequestError {
-  const { status } = error as { status?: unknown };
-  if (status === 413) {
-    return new RequestError(413, 'BODY_TOO_LARGE', 'the body is longer than 16 MiB', {
-      hint: 'send the directories of configuration one after another',
-    });
-  }
-  if (status === 415) {
-    return new RequestError(415, 'UNSUPPORTED_MEDIA_TYPE', 'the body must be sent as it is, not compressed');
-  }
-  return new RequestError(400, 'INVALID_REQUEST', 'the body broke off, or could not be read');
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
