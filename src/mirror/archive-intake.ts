@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { ProviderArchive } from '../address/archive.ts';
 import { type Hash, parseSha256, type Sha256 } from '../address/hash.ts';
+import { KeyedTurns } from '../keyed-turns.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, IncomingArchive, ReleaseFiles, StoredArchive } from '../store/archive-store.ts';
 import { parseShasums } from '../upstream/shasums.ts';
@@ -32,8 +33,8 @@ export class ArchiveIntake {
   readonly #drift: DriftReports;
   readonly #onStored: (stored: StoredArchive) => void;
   readonly #logger: Logger;
-  /** The last of those that are being taken in, by archive: each begins when the one before is done. */
-  readonly #turns = new Map<string, Promise<unknown>>();
+  /** By archive: what several bring at once is judged and kept one by one. Nobody waits for another's bytes. */
+  readonly #turns = new KeyedTurns();
 
   constructor(deps: {
     store: ArchiveStore;
@@ -57,19 +58,17 @@ export class ArchiveIntake {
     open: () => Promise<Readable> | Readable,
     claims: ArchiveClaims,
   ): Promise<Intake<StoredArchive>> {
-    return this.#inTurn(archive.toString(), async () => {
-      const refusal = await this.#judge(archive, claims);
-      if (refusal) return refusal;
-      const promised = claims.sha256 ?? (await this.published(archive));
-      const body = await open();
-      // Whoever iterates hears of errors; one that comes while nobody does must not take the process along.
-      body.on('error', () => {});
-      try {
-        return await this.#receive(archive, body, { ...claims, sha256: promised });
-      } finally {
-        body.destroy();
-      }
-    });
+    const verdict = await this.#judge(archive, claims);
+    if (verdict) return verdict;
+    const promised = claims.sha256 ?? (await this.published(archive));
+    const body = await open();
+    // Whoever iterates hears of errors; one that comes while nobody does must not take the process along.
+    body.on('error', () => {});
+    try {
+      return await this.#receive(archive, body, { ...claims, sha256: promised });
+    } finally {
+      body.destroy();
+    }
   }
 
   /** What can be said without the bytes: `undefined` when they are needed. @throws StorageFailed */
@@ -94,7 +93,6 @@ export class ArchiveIntake {
 
   async #receive(archive: ProviderArchive, body: Readable, claims: ArchiveClaims): Promise<Intake<StoredArchive>> {
     const incoming = await this.#store.receive(archive);
-    let isDone = false;
     try {
       // Room is made as the bytes come: whoever only says that many will come takes nobody's place.
       const read = await this.#write(incoming, body);
@@ -106,23 +104,31 @@ export class ArchiveIntake {
         );
       }
       if (!read.isZip) return refused('invalid', `${archive.filename} is no zip archive`);
-      // While it came in, somebody may have fetched something else under its name.
-      const late = await this.#judge(archive, { ...claims, sha256: read.sha256 });
-      if (late) return late;
-      const stored = await incoming.commit(read.sha256);
-      isDone = true;
-      if (claims.h1) await this.#store.putPackageHash(archive, claims.h1);
-      this.#logger.info('took in an archive that was brought', { archive: archive.toString(), sha256: read.sha256 });
-      const known = { ...stored, h1: stored.h1 ?? claims.h1 };
-      this.#onStored(known);
-      return { outcome: 'imported', stored: known };
+      return await this.#turns.take(archive.toString(), () =>
+        this.#keep(archive, incoming, { ...claims, sha256: read.sha256 }),
+      );
     } finally {
-      if (!isDone) {
-        await incoming.abort().catch((error: unknown) => {
-          this.#logger.warn('a partial file could not be removed', { archive: archive.toString(), error });
-        });
-      }
+      // Harmless once it is kept.
+      await incoming.abort().catch((error: unknown) => {
+        this.#logger.warn('a partial file could not be removed', { archive: archive.toString(), error });
+      });
     }
+  }
+
+  async #keep(
+    archive: ProviderArchive,
+    incoming: IncomingArchive,
+    claims: ArchiveClaims & { readonly sha256: Sha256 },
+  ): Promise<Intake<StoredArchive>> {
+    // While it came in, somebody may have fetched or brought something else under its name.
+    const late = await this.#judge(archive, claims);
+    if (late) return late;
+    const stored = await incoming.commit(claims.sha256);
+    if (claims.h1) await this.#store.putPackageHash(archive, claims.h1);
+    this.#logger.info('took in an archive that was brought', { archive: archive.toString(), sha256: claims.sha256 });
+    const known = { ...stored, h1: stored.h1 ?? claims.h1 };
+    this.#onStored(known);
+    return { outcome: 'imported', stored: known };
   }
 
   async #write(
@@ -150,17 +156,6 @@ export class ArchiveIntake {
       `${archive.filename} is known here with other bytes: the SHA-256 seen first is ${first}, that of what was brought ` +
         `is ${brought} (an operator who knows why can accept it: larder purge ${provider} ${version})`,
     );
-  }
-
-  async #inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
-    const current = (this.#turns.get(key) ?? Promise.resolve()).then(work);
-    const settled = current.catch(() => {});
-    this.#turns.set(key, settled);
-    try {
-      return await current;
-    } finally {
-      if (this.#turns.get(key) === settled) this.#turns.delete(key);
-    }
   }
 }
 

@@ -6,8 +6,9 @@ import type { Readable } from 'node:stream';
 import { parseSha256, type Sha256 } from '../address/hash.ts';
 import type { ModuleRelease } from '../address/module.ts';
 import { hasCode } from '../errors.ts';
+import { KeyedTurns } from '../keyed-turns.ts';
 import type { Logger } from '../logger.ts';
-import type { ModuleStore, PackageRecord, StoredPackage } from '../store/module-store.ts';
+import type { MadePackage, ModuleStore, PackageRecord, StoredPackage } from '../store/module-store.ts';
 import { ofStorage } from '../store/storage-errors.ts';
 import type { PackageLimits } from '../upstream/module-package/package-limits.ts';
 import { repack } from '../upstream/module-package/repack.ts';
@@ -30,6 +31,8 @@ export class PackageIntake {
   readonly #drift: DriftReports;
   readonly #limits: PackageLimits;
   readonly #logger: Logger;
+  /** By release: what several bring at once is judged and kept one by one. Nobody waits for another's bytes. */
+  readonly #turns = new KeyedTurns();
 
   constructor(deps: { store: ModuleStore; drift: DriftReports; limits: PackageLimits; logger: Logger }) {
     this.#store = deps.store;
@@ -87,6 +90,10 @@ export class PackageIntake {
       throw error;
     }
     const made = { ...packed, source, fingerprint, brought: true };
+    return this.#turns.take(release.toString(), () => this.#keep(release, made));
+  }
+
+  async #keep(release: ModuleRelease, made: MadePackage): Promise<Intake<StoredPackage>> {
     const first = await this.#store.recall(release);
     if (first && !isSame(first, made)) {
       this.#drift.report(release, first.sha256, made.sha256);

@@ -2,6 +2,7 @@ import type { Hostname } from '../address/hostname.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
 import { hasCode } from '../errors.ts';
+import { KeyedTurns } from '../keyed-turns.ts';
 import type { ArchiveStore, ReleaseFiles } from '../store/archive-store.ts';
 import type { ReleaseChecksums } from '../upstream/registry-answers.ts';
 import { parseShasums } from '../upstream/shasums.ts';
@@ -21,6 +22,8 @@ export interface CheckedRelease {
 export class ReleaseIntake {
   readonly #store: Pick<ArchiveStore, 'getRelease' | 'putRelease'>;
   readonly #signatures: (hostname: Hostname) => SignaturePolicy;
+  /** By version: each sees what the one before has kept. */
+  readonly #turns = new KeyedTurns();
 
   constructor(deps: {
     store: Pick<ArchiveStore, 'getRelease' | 'putRelease'>;
@@ -49,7 +52,11 @@ export class ReleaseIntake {
   /**
    * Keeps them, unless others were seen before that they contradict. @throws StorageFailed
    */
-  async keep(
+  keep(provider: ProviderAddress, version: Version, checked: CheckedRelease): Promise<Intake<ReleaseFiles>> {
+    return this.#turns.take(`${provider} ${version}`, () => this.#keep(provider, version, checked));
+  }
+
+  async #keep(
     provider: ProviderAddress,
     version: Version,
     { files, checksums }: CheckedRelease,
