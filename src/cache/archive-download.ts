@@ -214,7 +214,8 @@ export class ArchiveDownload implements DetachedRun {
   async #begin(source: ArchiveSource, opened: OpenedSource, incoming: IncomingArchive): Promise<Arrival> {
     const size = opened.size ?? source.size;
     try {
-      if (size !== undefined) await incoming.expect(size);
+      // It may wait long for room.
+      if (size !== undefined) await unlessAborted(incoming.expect(size), this.#abort.signal);
     } catch (error) {
       opened.body.destroy();
       throw error;
@@ -247,7 +248,7 @@ export class ArchiveDownload implements DetachedRun {
       }
       const written = arrival.append(chunk);
       digest.update(chunk);
-      await written;
+      await unlessAborted(written, this.#abort.signal);
     }
     if (arrival.size !== undefined && arrival.written < arrival.size) {
       const detail = `ended ${filename} after ${arrival.written} of ${arrival.size} bytes`;

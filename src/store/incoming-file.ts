@@ -1,8 +1,9 @@
 import { type FileHandle, open, rm, statfs } from 'node:fs/promises';
+import { basename } from 'node:path';
 import type { Sha256 } from '../address/hash.ts';
 import { StorageFailed } from '../errors.ts';
 import type { IncomingArchive, IncomingReader, StoredArchive } from './archive-store.ts';
-import type { Reservation } from './room.ts';
+import type { Reservation, Room } from './room.ts';
 import { ofStorage } from './storage-errors.ts';
 
 /** Room is set aside in steps of this, for what comes without having told its size. */
@@ -21,12 +22,10 @@ export class IncomingFile implements IncomingArchive {
     size: number,
     sha256: Sha256,
   ) => Promise<{ path: string; stored: StoredArchive }>;
-  readonly #reserve: (bytes: number) => Promise<Reservation>;
+  readonly #reserve: Room['reserve'];
   readonly #hold: () => () => void;
   readonly #unhold: () => void;
-  readonly #reservations: Reservation[] = [];
-  /** Bytes for which there is room. */
-  #reserved = 0;
+  #reservation: Reservation | undefined;
   #written = 0;
   /** The writer and every open reader. The handle is closed when it drops to 0. */
   #users = 1;
@@ -36,7 +35,7 @@ export class IncomingFile implements IncomingArchive {
     path: string;
     handle: FileHandle;
     /** Sets room aside. */
-    reserve: (bytes: number) => Promise<Reservation>;
+    reserve: Room['reserve'];
     /** The archive is read or written from now on. @returns ends it */
     hold: () => () => void;
     publish: (partial: string, size: number, sha256: Sha256) => Promise<{ path: string; stored: StoredArchive }>;
@@ -47,6 +46,10 @@ export class IncomingFile implements IncomingArchive {
     this.#reserve = deps.reserve;
     this.#hold = deps.hold;
     this.#unhold = deps.hold();
+  }
+
+  get partialName(): string {
+    return basename(this.#path);
   }
 
   /** Better told now than after most of it was fetched and given to somebody. */
@@ -61,7 +64,7 @@ export class IncomingFile implements IncomingArchive {
   async write(chunk: Uint8Array): Promise<void> {
     const needed = this.#written + chunk.length;
     // In step with what really comes: nothing has to make room for bytes that are only promised.
-    if (needed > this.#reserved) await this.#reserveFor(needed + Math.min(needed, STEP_BYTES));
+    await this.#reserveFor(needed, needed + Math.min(needed, STEP_BYTES));
     for (let offset = 0; offset < chunk.length; ) {
       const { bytesWritten } = await ofStorage(
         'writing an archive',
@@ -113,15 +116,20 @@ export class IncomingFile implements IncomingArchive {
     await this.#handle.close().catch(() => {});
   }
 
-  async #reserveFor(bytes: number): Promise<void> {
-    if (bytes <= this.#reserved) return;
-    this.#reservations.push(await this.#reserve(bytes - this.#reserved));
-    this.#reserved = bytes;
+  async #reserveFor(least: number, most = least): Promise<void> {
+    if (this.#reservation && least <= this.#reservation.bytes) return;
+    if (this.#reservation) {
+      await this.#reservation.grow(least, most);
+      return;
+    }
+    this.#reservation = await this.#reserve(least, most);
+    // Given up while it waited for room.
+    if (this.#state !== 'writing') this.#giveBack();
   }
 
   /** What was set aside is taken up, or not needed any more. */
   #giveBack(): void {
-    for (const reservation of this.#reservations) reservation.release();
+    this.#reservation?.release();
   }
 }
 

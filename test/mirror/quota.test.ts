@@ -7,11 +7,16 @@ import { createInterface } from 'node:readline';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { silentLogger } from '../../src/logger.ts';
-import { Pin } from '../../src/mirror/pins.ts';
+import { DiskUse } from '../../src/mirror/disk-use.ts';
+import { Pin, type Pins } from '../../src/mirror/pins.ts';
+import { Quota } from '../../src/mirror/quota.ts';
+import { Holds } from '../../src/store/holds.ts';
 import { paths } from '../../src/store/keys.ts';
-import { collect } from '../contract/archive-store.ts';
+import { LastUses } from '../../src/store/last-uses.ts';
+import { gate } from '../cache/scripted-source.ts';
+import { collect, sha256Hex } from '../contract/archive-store.ts';
 import { putPackage, releaseOf } from '../contract/module-store.ts';
 import { type House, openHouse, temporaryDirectory, SIZE as UNIT, version } from './house.ts';
 import { type Scene, startScene } from './scene.ts';
@@ -108,6 +113,10 @@ async function read({ store }: House, index: number): Promise<void> {
   if (!stored) throw new Error(`${index} is not stored`);
   await buffer(await store.read(stored));
 }
+
+const PATIENCE_MS = 15_000;
+const WALK_INTERVAL_MS = 10 * 60_000;
+const WAITS = 'an arrival waits for room';
 
 const FULL = { code: 'STORAGE_FAILED', full: true };
 
@@ -254,6 +263,142 @@ describe('what is evicted', () => {
     await house.bring(version(4));
     expect(house.quota.used).toBeLessThanOrEqual(3 * UNIT);
     expect(await present(house)).toContain(4);
+  });
+});
+
+describe('an arrival that waits for room', () => {
+  /** Reads two archives that are stored, and does not come to an end. */
+  async function held(house: House) {
+    const streams = await Promise.all(
+      [0, 1].map(async (index) => {
+        const stored = await house.store.find(version(index));
+        if (!stored) throw new Error(`${index} is not stored`);
+        return house.store.read(stored);
+      }),
+    );
+    return () => Promise.all(streams.map((stream) => buffer(stream)));
+  }
+
+  it('holds up no other that fits, be it as it is or once something is evicted', async () => {
+    const house = await openHouse({ limit: 5 * UNIT });
+    await fill(house, 3);
+    await notYoung();
+    const letGo = await held(house);
+    let hasCome = false;
+    const large = house.bring(version(10), 4 * UNIT).then(() => {
+      hasCome = true;
+    });
+    await expect.poll(() => house.log.some(({ message }) => message === WAITS), { timeout: 10_000 }).toBe(true);
+    await house.bring(version(11), 2 * UNIT);
+    await house.bring(version(12), UNIT);
+    expect(await present(house)).toEqual([0, 1, 11, 12]);
+    expect(hasCome).toBe(false);
+    await letGo();
+    await large;
+    expect(house.quota.used).toBeLessThanOrEqual(5 * UNIT);
+  });
+
+  it('takes up no room once it is given up', async () => {
+    const house = await openHouse({ limit: 2 * UNIT });
+    await fill(house, 2);
+    const letGo = await held(house);
+    const incoming = await house.store.receive(version(2));
+    const waiting = incoming.expect(2 * UNIT).catch((error: unknown) => error);
+    await expect.poll(() => house.log.some(({ message }) => message === WAITS), { timeout: 10_000 }).toBe(true);
+    await incoming.abort();
+    await letGo();
+    expect(await waiting).toMatchObject({ code: 'STORAGE_FAILED' });
+    await house.bring(version(3), 2 * UNIT);
+    expect(await present(house)).toEqual([3]);
+  });
+
+  it('does not hold up the end', async () => {
+    const house = await openHouse({ limit: 2 * UNIT });
+    await fill(house, 2);
+    const letGo = await held(house);
+    const waiting = house.bring(version(2)).catch((error: unknown) => error);
+    await expect.poll(() => house.log.some(({ message }) => message === WAITS), { timeout: 10_000 }).toBe(true);
+    const before = performance.now();
+    await house.quota.close();
+    expect(await waiting).toMatchObject(FULL);
+    expect(performance.now() - before).toBeLessThan(PATIENCE_MS / 2);
+    await letGo();
+  });
+});
+
+describe('what comes without having told its size', () => {
+  async function bringInSteps(house: House, index: number, count: number): Promise<void> {
+    const incoming = await house.store.receive(version(index));
+    try {
+      for (let step = 0; step < count; step += 1) await incoming.write(Buffer.alloc(UNIT, 'x'));
+      await incoming.commit(sha256Hex(Buffer.alloc(UNIT * count, 'x')));
+    } catch (error) {
+      await incoming.abort();
+      throw error;
+    }
+  }
+
+  it('comes in when it fits, though it would not with what is set aside ahead of it', async () => {
+    const house = await openHouse({ limit: 5 * UNIT });
+    await bringInSteps(house, 0, 5);
+    expect(await present(house)).toEqual([0]);
+    expect(house.quota.used).toBe(5 * UNIT);
+  });
+
+  it('is refused at once when it does not: what it set aside itself is nothing to wait for', async () => {
+    const house = await openHouse({ limit: 5 * UNIT });
+    await house.bring(version(9));
+    await house.pins.add([Pin.parse('registry.example.com/acme/*@1.0.9')]);
+    const before = performance.now();
+    await expect(bringInSteps(house, 0, 5)).rejects.toMatchObject(FULL);
+    await expect(bringInSteps(house, 0, 6)).rejects.toMatchObject(FULL);
+    expect(performance.now() - before).toBeLessThan(PATIENCE_MS / 2);
+    // And gives back what it had.
+    await house.bring(version(1), 4 * UNIT);
+  });
+});
+
+describe('what lies there', () => {
+  afterEach(() => void vi.useRealTimers());
+
+  it('is waited for at the first look; later ones hold nobody up', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const directory = await temporaryDirectory();
+    const uses = new LastUses({ directory, logger: silentLogger });
+    const walks: ReturnType<typeof gate>[] = [];
+    class SlowDisk extends DiskUse {
+      override async walk(): Promise<number> {
+        const walk = gate();
+        walks.push(walk);
+        await walk.passed;
+        return 0;
+      }
+    }
+    const quota = new Quota({
+      limit: UNIT,
+      use: new SlowDisk({ directory, uses }),
+      holds: new Holds(),
+      uses,
+      pins: { look: async () => () => false } as unknown as Pins,
+      isSealed: () => false,
+      logger: silentLogger,
+    });
+    quota.begin({ archives: {}, packages: {} } as Parameters<Quota['begin']>[0]);
+    let isReserved = false;
+    const first = quota.reserve(UNIT).then((reservation) => {
+      isReserved = true;
+      return reservation;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(isReserved).toBe(false);
+    walks[0]?.open();
+    (await first).release();
+    await quota.settled();
+    await vi.advanceTimersByTimeAsync(WALK_INTERVAL_MS);
+    expect(walks).toHaveLength(2);
+    (await quota.reserve(UNIT)).release();
+    walks[1]?.open();
+    await quota.close();
   });
 });
 
