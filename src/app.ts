@@ -14,7 +14,7 @@ import { SealedBearers } from './http/sealed-bearers.ts';
 import { HttpServer } from './http/server.ts';
 import { certificateNames, loadTls, type TlsMaterial, type TlsSettings } from './http/tls.ts';
 import type { Logger } from './logger.ts';
-import { failureReason, Metrics } from './metrics.ts';
+import { Metrics } from './metrics.ts';
 import { DriftReports } from './mirror/drift.ts';
 import { FirstSeen } from './mirror/first-seen.ts';
 import { metadataKinds, privateMetadataKinds } from './mirror/metadata-kinds.ts';
@@ -23,6 +23,8 @@ import { Passthrough } from './mirror/passthrough.ts';
 import { Policy } from './mirror/policy.ts';
 import { Seal } from './mirror/seal.ts';
 import { UpstreamMetadata } from './mirror/upstream-metadata.ts';
+import { TrafficHistory } from './mirror/traffic-history.ts';
+import { UpstreamHealth } from './mirror/upstream-health.ts';
 import { WishReader } from './mirror/wish-reader.ts';
 import { assembleModules } from './modules.ts';
 import { assembleOperators } from './operators.ts';
@@ -36,6 +38,7 @@ import { openRedisMetadata } from './store/redis-keyv.ts';
 import { SealFile } from './store/seal-file.ts';
 import { HttpClient } from './upstream/http-client.ts';
 import { Relay } from './upstream/relay.ts';
+import { observedBy } from './upstream/observer.ts';
 import { ServiceDiscovery } from './upstream/service-discovery.ts';
 import { loadUpstreamRules } from './upstreams.ts';
 import { assembleWarming } from './warming.ts';
@@ -89,7 +92,12 @@ async function assemble(
 ): Promise<App> {
   const isSealed = () => seal.isSealed;
   const { metadataDeadline } = config.limits;
-  const metrics = new Metrics({ hosts: config.upstreams.hosts.map(({ hostname }) => String(hostname)), version });
+  const hostnames = config.upstreams.hosts.map(({ hostname }) => String(hostname));
+  const metrics = new Metrics({ hosts: hostnames, version });
+  const leftAlone = () =>
+    http.circuits().flatMap(({ origin, state }) => (state === 'closed' ? [] : new URL(origin).host));
+  const upstreamHealth = new UpstreamHealth({ hostnames, leftAlone });
+  const observer = observedBy(metrics.upstreams, upstreamHealth);
 
   // What is outside.
   const http = new HttpClient({
@@ -97,7 +105,7 @@ async function assemble(
     proxy: config.proxy,
     extraCa: config.extraCa,
     logger,
-    onFailure: (host, error) => metrics.upstreamFailed(host, failureReason(error)),
+    observer,
     isSealed,
   });
   opened.add('connections', () => http.close());
@@ -105,7 +113,7 @@ async function assemble(
     proxy: config.proxy,
     extraCa: config.extraCa,
     limits: { headersMs: metadataDeadline },
-    onFailure: (host, error) => metrics.upstreamFailed(host, failureReason(error)),
+    observer,
     isSealed,
   });
 
@@ -125,6 +133,9 @@ async function assemble(
 
   // What is done with them.
   if (config.ignoredTokens.length > 0) {
+  const traffic = new TrafficHistory({ store: metadataStore, totals: () => metrics.traffic(cache.lookUps), logger });
+  opened.add('traffic history', () => traffic.close());
+
     logger.warn('these variables name none of upstreams.hosts and are not used', { variables: config.ignoredTokens });
   }
   const policy = new Policy(await loadUpstreamRules(config, { logger }));
@@ -164,14 +175,14 @@ async function assemble(
     sealed: isSealed,
     metadataStoreFailures: () => cache.storeFailures,
     disk: () => quota,
-    openCircuits: () =>
-      http.circuits().flatMap(({ origin, state }) => (state === 'closed' ? [] : new URL(origin).host)),
+    caches: { metadata: cache.lookUps },
   });
 
   // Who may have it.
   const audit = config.log.audit === undefined ? undefined : new AuditLog({ file: config.log.audit, logger });
   opened.add('audit log', () => audit?.close());
   const needsLinks = config.access.anonymous === 'none' || policy.hostnames.some((host) => policy.forwards(host));
+  metrics.upstreams.observe({ openCircuits: leftAlone, queues: () => http.queues() });
   const linkKeys = needsLinks ? await openLinkKeys(config, logger) : undefined;
   opened.add('link keys', () => linkKeys?.close());
   linkKeys?.watch();
@@ -272,6 +283,7 @@ async function assemble(
   };
 }
 
+      traffic.start();
 async function openSeal(
   { data: directory, sealed: configured }: Config,
   { store, logger }: { store: MetadataStore; logger: Logger },

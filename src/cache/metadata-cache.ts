@@ -16,6 +16,7 @@ import {
   stale,
 } from './known-metadata.ts';
 import { SingleFlight } from './single-flight.ts';
+import { LookUps } from './look-ups.ts';
 import { SparingStore } from './sparing-store.ts';
 
 export type { MetadataKind, MetadataRead } from './known-metadata.ts';
@@ -41,6 +42,7 @@ export interface ReadOptions {
  */
 export class MetadataCache {
   readonly #store: SparingStore;
+  readonly lookUps = new LookUps();
   readonly #now: () => number;
   readonly #deadlineMs: number;
   readonly #retryStaleAfterMs: number;
@@ -97,28 +99,40 @@ export class MetadataCache {
     options: ReadOptions = {},
   ): Promise<MetadataRead<T>> {
     const remembered = this.#memory.get(key);
-    if (remembered && this.#isFresh(remembered, options)) return answer(remembered); // warm
-    if (remembered?.unanswered && this.#isResting(remembered)) return stale(remembered, remembered.unanswered.reason);
+    if (remembered && this.#isFresh(remembered, options)) {
+      this.lookUps.hits += 1;
+      return answer(remembered); // warm
+    }
+    if (remembered?.unanswered && this.#isResting(remembered)) {
+      return this.#stale(remembered, remembered.unanswered.reason);
+    }
 
     const started = performance.now();
     const known = newest(await this.#recall(key, kind), this.#memory.get(key)) ?? remembered;
-    if (known && this.#isFresh(known, options)) return answer(known); // warm, by another replica
+    if (known && this.#isFresh(known, options)) {
+      this.lookUps.hits += 1;
+      return answer(known); // warm, by another replica
+    }
 
     const usable = known && this.#isUsable(known) ? known : undefined;
     const patienceMs = this.#deadlineMs * (usable ? STALE_PATIENCE : 1);
     try {
       const refreshing = this.#refreshed(key, kind, load, options);
-      const refreshed = await settledWithin(refreshing, patienceMs - (performance.now() - started));
-      if (refreshed) return answer(refreshed); // cold
+      refreshed = await settledWithin(refreshing, patienceMs - (performance.now() - started));
     } catch (error) {
-      if (usable && isNoUsableAnswer(error)) return stale(usable, error);
+    const became = this.#refreshes.has(key) ? 'coalesced' : 'misses';
+    let refreshed: Known | undefined;
+      if (usable && isNoUsableAnswer(error)) return this.#stale(usable, error);
+      this.lookUps[became] += 1;
       throw error;
     }
     const tooSlow = noAnswerWithin(patienceMs, options.host);
     if (!usable) throw tooSlow;
     // Who comes while the load still runs need not wait as this reader did.
     if (this.#refreshes.has(key)) usable.unanswered = { until: this.#now() + this.#loadLimitMs, reason: tooSlow };
-    return stale(usable, tooSlow);
+    return this.#stale(usable, tooSlow);
+    if (refreshed || !usable) this.lookUps[became] += 1;
+    if (refreshed) return answer(refreshed); // cold
   }
 
   /** What is known, however old, without asking upstream. */
@@ -228,6 +242,11 @@ export class MetadataCache {
     if (!known) return;
     delete known.unanswered;
     if (isNoUsableAnswer(reason)) known.unanswered = { until: this.#now() + this.#retryStaleAfterMs, reason };
+  }
+
+  #stale<T>(known: Known, reason: LarderError): MetadataRead<T> {
+    this.lookUps.stale += 1;
+    return stale(known, reason);
   }
 
   #isFresh({ fetchedAt, freshForMs }: Known, { notBefore }: ReadOptions): boolean {

@@ -6,10 +6,17 @@ const DOORS: readonly (readonly [door: string, prefixes: readonly string[], path
   ['registry', ['/registry/'], ['/.well-known/terraform.json']],
   ['get', ['/get/'], []],
   ['admin', ['/admin/'], []],
+  ['ui', ['/ui/'], ['/ui']],
   ['health', [], ['/healthz', '/readyz', '/metrics']],
   ['page', [], ['/', '/style.css', '/ca.pem']],
 ];
 const OTHER = 'other';
+
+/** The doors of those whom all this is for; the others are for operators, people and machines. */
+const CLIENT_DOORS: readonly string[] = ['providers', 'registry', 'get'];
+
+/** Outcomes of archives and packages: what was here, and what had to be brought. */
+const BROUGHT: Readonly<Record<string, 'hits' | 'misses'>> = { stored: 'hits', arriving: 'misses', made: 'misses' };
 
 /** Seconds. Clients give up on lists after 10 s; archives take as long as they take. */
 const BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 8, 10, 30, 120];
@@ -38,7 +45,21 @@ export interface FinishedRequest {
   readonly seconds: number;
 }
 
+/** What clients asked for and got, since the start. */
+export interface ClientTraffic {
+  readonly requests: number;
+  /** Requests for archives and packages that were stored. */
+  readonly hits: number;
+  /** Those for which something was on its way, or being made. */
+  readonly misses: number;
+  /** Answers with a 5xx. */
+  readonly failures: number;
+  /** Headers included. */
+  readonly bytes: number;
+}
+
 interface DoorMetrics {
+  readonly isForClients: boolean;
   readonly outcomes: Map<string, Tally>;
   readonly bytes: Tally;
   readonly seconds: { observe(value: number): void };
@@ -48,9 +69,15 @@ interface DoorMetrics {
 class Tally {
   readonly #counter: { inc(value: number): void };
   #pending = 0;
+  #settled = 0;
 
   constructor(counter: { inc(value: number): void }) {
     this.#counter = counter;
+  }
+
+  /** All that ever came together. */
+  get total(): number {
+    return this.#settled + this.#pending;
   }
 
   add(value: number): void {
@@ -59,6 +86,7 @@ class Tally {
 
   settle(): void {
     if (this.#pending > 0) this.#counter.inc(this.#pending);
+    this.#settled += this.#pending;
     this.#pending = 0;
   }
 }
@@ -69,6 +97,7 @@ export class RequestMetrics {
   readonly #doors: ReadonlyMap<string, DoorMetrics>;
   readonly #authFailures: ReadonlyMap<string, { inc(): void }>;
   readonly #stale: Counter;
+  readonly #clients = { hits: 0, misses: 0, failures: 0 };
 
   /** @param registry where nobody else has registered the same */
   constructor(registry: Registry) {
@@ -112,7 +141,12 @@ export class RequestMetrics {
     this.#doors = new Map(
       [...DOORS.map(([door]) => door), OTHER].map((door) => [
         door,
-        { outcomes: new Map(), bytes: new Tally(bytes.labels(door)), seconds: seconds.labels(door) },
+        {
+          isForClients: CLIENT_DOORS.includes(door),
+          outcomes: new Map(),
+          bytes: new Tally(bytes.labels(door)),
+          seconds: seconds.labels(door),
+        },
       ]),
     );
     this.#authFailures = new Map(
@@ -130,7 +164,22 @@ export class RequestMetrics {
     metrics.bytes.add(bytes);
     metrics.seconds.observe(seconds);
     if (outcome === 'stale') this.#stale.inc();
+    if (metrics.isForClients) {
+      const brought = BROUGHT[outcome];
+      if (brought) this.#clients[brought] += 1;
+      if ((status ?? 0) >= 500) this.#clients.failures += 1;
+    }
     this.#authFailures.get(outcome)?.inc();
+  }
+
+  get clientTraffic(): ClientTraffic {
+    const doors = [...this.#doors.values()].filter(({ isForClients }) => isForClients);
+    const totals = (tallies: Iterable<Tally>) => [...tallies].reduce((sum, { total }) => sum + total, 0);
+    return {
+      ...this.#clients,
+      requests: totals(doors.flatMap(({ outcomes }) => [...outcomes.values()])),
+      bytes: totals(doors.map(({ bytes }) => bytes)),
+    };
   }
 
   #outcome(door: string, { outcomes }: DoorMetrics, outcome: string): Tally {

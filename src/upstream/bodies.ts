@@ -82,6 +82,15 @@ export function translated(body: Readable, url: URL, signal: AbortSignal): Reada
   return body.on('error', () => {});
 }
 
+/** The same body; whoever counts is told of each piece that comes in. Changed in place, for the same reason. */
+export function counted(body: Readable, tell: (bytes: number) => void): void {
+  const push = body.push.bind(body);
+  body.push = (chunk: Uint8Array | null, ...rest: []) => {
+    if (chunk) tell(chunk.length);
+    return push(chunk, ...rest);
+  };
+}
+
 function encodingOf(headers: Headers): string {
   return (headers['content-encoding'] ?? '').trim().toLowerCase();
 }

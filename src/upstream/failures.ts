@@ -1,4 +1,5 @@
 import {
+  hasCode,
   isUnreachable,
   type LarderError,
   NotFound,
@@ -63,6 +64,14 @@ export function isWorthRetrying(error: unknown): error is UpstreamUnreachable {
   if (error.reason === 'failing') return /\((500|502|503|504)\)/.test(error.message);
   const code = codeOf(rootOf(error.cause));
   return ![CERTIFICATE, TLS, STOPPING].some((pattern) => pattern.test(code));
+}
+
+/** Of a request to the outside, in one word; `undefined` for what is an answer like any other. */
+export function failureReason(error: unknown): string | undefined {
+  if (isUnreachable(error)) return error.reason;
+  if (hasCode(error, 'UPSTREAM_REFUSED')) return 'refused';
+  if (hasCode(error, 'UPSTREAM_INVALID')) return 'invalid';
+  return undefined;
 }
 
 const TIMEOUTS: Readonly<Record<string, string>> = {

@@ -1,90 +1,35 @@
-import type { Readable } from 'node:stream';
-import { LRUCache } from 'lru-cache';
-import pLimit, { type LimitFunction } from 'p-limit';
-import { type Dispatcher, request } from 'undici';
+import { request } from 'undici';
 import { type LarderError, UpstreamInvalid, type UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
-import { contentLength, discard, drain, isPlain, readWhole, translated } from './bodies.ts';
+import { contentLength, counted, discard, drain, isPlain, readWhole, translated } from './bodies.ts';
 import { type CircuitState, Circuits } from './circuit.ts';
 import { Connections, type ProxySettings } from './connections.ts';
-import { authenticatesFile, tokenInTime } from './credentials.ts';
+import { authenticatesFile } from './credentials.ts';
 import {
-  deadlineFailure,
-  type Headers,
-  isWorthRetrying,
-  sealedFailure,
-  statusFailure,
-  transportFailure,
-} from './failures.ts';
+  type Answer,
+  authorizationFor,
+  type BodyRequest,
+  type Exchange,
+  type FetchedBody,
+  type Hop,
+  type OpenedBody,
+  plainHeaders,
+} from './exchange.ts';
+import { deadlineFailure, isWorthRetrying, sealedFailure, statusFailure, transportFailure } from './failures.ts';
+import { type HostQueueState, HostQueues } from './host-queues.ts';
 import { type HttpLimits, LIMITS } from './http-limits.ts';
+import { UNOBSERVED, type UpstreamObserver } from './observer.ts';
 import { assertAllowed, isRedirect, redirectTarget } from './redirects.ts';
 import { openingHeaders, openingOf, StrongValidators } from './resuming.ts';
 import { backoffMs, parseRetryAfter, pause } from './retry.ts';
 import type { Upstream } from './upstream.ts';
 
+export type { BodyRequest, FetchedBody, OpenedBody } from './exchange.ts';
+
 /** Go's limit, by which archive hosts are known to work with the clients. */
 const MAX_ARCHIVE_REDIRECTS = 10;
-/** Forgetting a queue that is in use only lets a few requests more through. */
-const MAX_QUEUES = 1_000;
 /** Whoever was given less time than this did not fail by being slow. */
 const FAIR_CHANCE_MS = 1_000;
-
-export interface BodyRequest {
-  readonly upstream: Upstream;
-  readonly url: URL;
-  readonly accept?: string | undefined;
-  /** Sent besides our own, to wherever redirects lead as well: no secrets. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** What passes for an answer: 200 alone, unless told. */
-  readonly statuses?: readonly number[] | undefined;
-  /** Send the upstream's token, to the origin of `url` only. */
-  readonly authenticate: boolean;
-  /** An Authorization header in place of that token, likewise. */
-  readonly authorization?: string | undefined;
-  /** Of the body, packed and unpacked. */
-  readonly maxBytes: number;
-  readonly maxRedirects: number;
-  readonly signal: AbortSignal;
-}
-
-export interface FetchedBody {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly body: Buffer;
-  /** After redirects: what relative URLs in the body are relative to. */
-  readonly url: URL;
-}
-
-export interface OpenedBody {
-  readonly body: Readable;
-  /** Where `body` begins: as asked, or 0 when the host does not resume. */
-  readonly offset: number;
-  /** Of the whole file, when told. */
-  readonly size: number | undefined;
-}
-
-/** One request, redirects and retries included. */
-interface Exchange {
-  readonly upstream: Upstream;
-  readonly url: URL;
-  readonly method: 'GET' | 'HEAD';
-  readonly headers: Readonly<Record<string, string>>;
-  readonly authenticate: boolean;
-  readonly authorization?: string | undefined;
-  readonly maxRedirects: number;
-  readonly signal: AbortSignal;
-  /** Small requests queue at their host; archives are counted elsewhere. */
-  readonly queued: boolean;
-  /** A courtesy: tried once, and its failure says nothing of the host. */
-  readonly optional?: boolean;
-}
-
-interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly body: Dispatcher.ResponseData['body'];
-  readonly url: URL;
-}
 
 /**
  * How Larder speaks to the outside. All of it: this is where sealing, deadlines, retries, circuits, redirects, the
@@ -97,13 +42,13 @@ interface Answer {
 export class HttpClient {
   readonly #userAgent: string;
   readonly #logger: Logger;
-  readonly #onFailure: (host: string, error: unknown) => void;
+  readonly #observer: UpstreamObserver;
   readonly #isSealed: () => boolean;
   readonly #now: () => number;
   readonly #limits: HttpLimits;
   readonly #connections: Connections;
   readonly #circuits: Circuits;
-  readonly #queues = new LRUCache<string, LimitFunction>({ max: MAX_QUEUES });
+  readonly #queues: HostQueues;
   readonly #validators = new StrongValidators();
 
   /** @throws InvalidConfiguration when a proxy is no usable URL */
@@ -113,20 +58,20 @@ export class HttpClient {
     /** PEM of NODE_EXTRA_CA_CERTS, which Node 20 forgets for upstreams with a `ca` of their own. */
     extraCa?: string | undefined;
     logger: Logger;
-    /** Told of each request that came to nothing, retries included, with the host (`HOST[:PORT]`) it was for. */
-    onFailure?: (host: string, error: unknown) => void;
+    observer?: UpstreamObserver;
     isSealed?: () => boolean;
     now?: () => number;
     limits?: Partial<HttpLimits>;
   }) {
     this.#userAgent = deps.userAgent;
     this.#logger = deps.logger;
-    this.#onFailure = deps.onFailure ?? (() => {});
+    this.#observer = deps.observer ?? UNOBSERVED;
     this.#isSealed = deps.isSealed ?? (() => false);
     this.#now = deps.now ?? Date.now;
     this.#limits = { ...LIMITS, ...deps.limits };
     this.#connections = new Connections({ proxy: deps.proxy, limits: this.#limits, extraCa: deps.extraCa });
     this.#circuits = new Circuits({ now: this.#now, openMs: this.#limits.circuitMs });
+    this.#queues = new HostQueues(this.#limits);
   }
 
   /** Fetches a small answer whole. */
@@ -172,7 +117,8 @@ export class HttpClient {
             this.#validators.remember(asked.url, answer.headers);
             const body = translated(answer.body, answer.url, signal);
             body.once('error', (error) => {
-              if (!signal.aborted && !this.#isSealed()) this.#onFailure(answer.url.host, error);
+              if (signal.aborted || this.#isSealed()) return;
+              this.#observer.ended({ upstream: asked.upstream, host: answer.url.host }, error);
             });
             return { ...opening, body };
           } catch (error) {
@@ -218,6 +164,11 @@ export class HttpClient {
     return this.#circuits.states();
   }
 
+  /** Hosts at which small requests wait for their turn. */
+  queues(): readonly HostQueueState[] {
+    return this.#queues.states();
+  }
+
   /**
    * For the moment when Larder is sealed: ends everything under way, which fails as sealed then. When it resolves nothing
    * is connected any more.
@@ -247,7 +198,9 @@ export class HttpClient {
         throw new UpstreamInvalid(url.host, `is the end of more than ${exchange.maxRedirects} redirects`);
       }
       seen.add(url.href);
-      const hop = await this.#inQueue(url, exchange, () => this.#askPatiently(exchange, url, consume));
+      const here = url;
+      const ask = () => this.#askPatiently(exchange, here, consume);
+      const hop = await (exchange.queued ? this.#queues.take(here, exchange.signal, ask) : ask());
       if ('value' in hop) return hop.value;
       url = redirectTarget(url, hop.location);
     }
@@ -258,12 +211,14 @@ export class HttpClient {
     const { signal } = exchange;
     const attempts = exchange.optional ? 1 : this.#limits.attempts;
     const passage = this.#circuits.enter(url);
+    const call = { upstream: exchange.upstream, host: url.host };
     const startedAt = this.#now();
     try {
       for (let attempt = 1; ; attempt++) {
         try {
           const hop = await this.#ask(exchange, url, consume);
           passage.answered();
+          this.#observer.ended(call, undefined);
           return hop;
         } catch (error) {
           const wait = attempt < attempts && isWorthRetrying(error) ? this.#waitBefore(attempt, error) : undefined;
@@ -276,7 +231,7 @@ export class HttpClient {
           const hadAChance = !signal.aborted || this.#now() - startedAt >= FAIR_CHANCE_MS;
           if (hadAChance && !exchange.optional) {
             passage.failed(error);
-            this.#onFailure(url.host, error);
+            this.#observer.ended(call, error);
           }
           throw error;
         }
@@ -293,6 +248,7 @@ export class HttpClient {
       if (signal.aborted) throw deadlineFailure(url.host, signal.reason);
       // It may have waited for a queue, a token or another try meanwhile.
       if (this.#isSealed()) throw sealedFailure(url.host);
+      const askedAt = performance.now();
       const response = await request(url, {
         method,
         dispatcher: this.#connections.for(upstream),
@@ -304,6 +260,8 @@ export class HttpClient {
           ...authorization,
         },
       });
+      this.#observer.answered({ upstream, host: url.host }, (performance.now() - askedAt) / 1000);
+      counted(response.body, (bytes) => this.#observer.received(url.host, bytes));
       const headers = plainHeaders(response.headers);
       if (isRedirect(response.statusCode)) {
         drain(response.body);
@@ -325,49 +283,4 @@ export class HttpClient {
     if (retryAfterMs === undefined) return backoffMs(attempt, this.#limits.backoffMs);
     return retryAfterMs <= this.#limits.retryAfterMs ? retryAfterMs : undefined;
   }
-
-  async #inQueue<T>(url: URL, { queued, signal }: Exchange, task: () => Promise<T>): Promise<T> {
-    if (!queued) return task();
-    const queue = this.#queues.get(url.origin) ?? pLimit(this.#limits.concurrency);
-    this.#queues.set(url.origin, queue);
-    // Once the task runs it minds the signal itself; while it waits for its turn, nobody else would.
-    let giveUp = () => {};
-    const impatience = new Promise<never>((_, reject) => {
-      giveUp = () => reject(deadlineFailure(url.host, signal.reason));
-      signal.addEventListener('abort', giveUp, { once: true });
-    });
-    const turn = queue(() => {
-      signal.removeEventListener('abort', giveUp);
-      if (signal.aborted) throw deadlineFailure(url.host, signal.reason);
-      return task();
-    });
-    return Promise.race([turn, impatience]);
-  }
-}
-
-type Hop<T> = { readonly value: T } | { readonly location: string | undefined };
-
-/** Credentials go to the scheme, host and port first asked, and never along a redirect to any other. */
-async function authorizationFor(
-  { authenticate, authorization: given, upstream, url: first, signal }: Exchange,
-  url: URL,
-): Promise<{ authorization?: string }> {
-  if (url.origin !== first.origin) return {};
-  const token = authenticate && given === undefined ? await tokenInTime(upstream, signal) : undefined;
-  const authorization = given ?? (token ? `Bearer ${token}` : undefined);
-  if (!authorization) return {};
-  if (url.protocol !== 'https:') {
-    throw new UpstreamInvalid(url.host, 'is to be asked over http, where a token would travel in the clear', {
-      hint: `Let ${upstream.hostname} name an https:// address, or configure no token for it.`,
-    });
-  }
-  return { authorization };
-}
-
-function plainHeaders(headers: Readonly<Record<string, string | string[] | undefined>>): Headers {
-  return Object.fromEntries(
-    Object.entries(headers).flatMap(([name, value]) =>
-      value === undefined ? [] : [[name.toLowerCase(), Array.isArray(value) ? value.join(', ') : value]],
-    ),
-  );
 }

@@ -1,10 +1,12 @@
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { type LarderError, UpstreamInvalid, UpstreamUnreachable } from '../errors.ts';
+import { counted } from './bodies.ts';
 import { Circuits, type Passage } from './circuit.ts';
 import type { ProxySettings } from './connections.ts';
 import { tokenInTime } from './credentials.ts';
 import { deadlineFailure, sealedFailure, statusFailure, transportFailure } from './failures.ts';
 import { LIMITS } from './http-limits.ts';
+import { UNOBSERVED, type UpstreamCall, type UpstreamObserver } from './observer.ts';
 import { assertAllowed } from './redirects.ts';
 import { RelayAgents } from './relay-agents.ts';
 import type { Upstream } from './upstream.ts';
@@ -31,7 +33,7 @@ export class Relay {
   readonly #agents: RelayAgents;
   readonly #circuits: Circuits;
   readonly #limits: RelayLimits;
-  readonly #onFailure: (host: string, error: unknown) => void;
+  readonly #observer: UpstreamObserver;
   readonly #isSealed: () => boolean;
   readonly #underWay = new Set<RelayedRequest>();
 
@@ -39,15 +41,14 @@ export class Relay {
     proxy: ProxySettings;
     extraCa?: string | undefined;
     limits?: Partial<RelayLimits>;
-    /** Told of each request that came to nothing, with the host (`HOST[:PORT]`) it was for. */
-    onFailure?: (host: string, error: unknown) => void;
+    observer?: UpstreamObserver;
     isSealed?: () => boolean;
     now?: () => number;
   }) {
     this.#limits = { ...LIMITS, ...deps.limits };
     this.#agents = new RelayAgents({ ...deps, connectMs: this.#limits.connectMs });
     this.#circuits = new Circuits({ now: deps.now ?? Date.now, openMs: LIMITS.circuitMs });
-    this.#onFailure = deps.onFailure ?? (() => {});
+    this.#observer = deps.observer ?? UNOBSERVED;
     this.#isSealed = deps.isSealed ?? (() => false);
   }
 
@@ -78,12 +79,13 @@ export class Relay {
     }
     if (this.#isSealed()) throw sealedFailure(url.host);
     const relayed: RelayedRequest = new RelayedRequest({
+      upstream,
       url,
       agent,
       token: token || undefined,
       passage: this.#circuits.enter(url),
       limits: { ...this.#limits, headersMs },
-      onFailure: (error) => this.#onFailure(url.host, error),
+      observer: this.#observer,
       onRelease: () => this.#underWay.delete(relayed),
     });
     this.#underWay.add(relayed);
@@ -105,30 +107,34 @@ export class Relay {
 /** One request on its way. */
 export class RelayedRequest {
   readonly url: URL;
+  readonly #call: UpstreamCall;
   readonly agent: Agent;
   readonly #token: string | undefined;
   readonly #passage: Passage;
   readonly #limits: RelayLimits;
-  readonly #onFailure: (error: unknown) => void;
+  readonly #observer: UpstreamObserver;
   readonly #onRelease: () => void;
+  #askedAt = 0;
   #brokenOff: UpstreamUnreachable | undefined;
   #request: ClientRequest | undefined;
 
   constructor(deps: {
+    upstream: Upstream;
     url: URL;
     agent: Agent;
     token: string | undefined;
     passage: Passage;
     limits: RelayLimits;
-    onFailure: (error: unknown) => void;
+    observer: UpstreamObserver;
     onRelease: () => void;
   }) {
     this.url = deps.url;
+    this.#call = { upstream: deps.upstream, host: deps.url.host };
     this.agent = deps.agent;
     this.#token = deps.token;
     this.#passage = deps.passage;
     this.#limits = deps.limits;
-    this.#onFailure = deps.onFailure;
+    this.#observer = deps.observer;
     this.#onRelease = deps.onRelease;
   }
 
@@ -145,6 +151,7 @@ export class RelayedRequest {
   /** Breaks the request off when no answer begins in time. While its body is on its way it has more. */
   watch(request: ClientRequest): void {
     this.#request = request;
+    this.#askedAt = performance.now();
     if (this.#brokenOff) return void request.destroy(this.#brokenOff);
     let sent = 0;
     const check = () => {
@@ -161,6 +168,9 @@ export class RelayedRequest {
   /** An answer came. Breaks it off when it stops in the middle; a client that reads slowly is no such thing. */
   receive(response: IncomingMessage): void {
     this.#passage.answered();
+    this.#observer.answered(this.#call, (performance.now() - this.#askedAt) / 1000);
+    this.#observer.ended(this.#call, undefined);
+    counted(response, (bytes) => this.#observer.received(this.#call.host, bytes));
     const { socket } = response;
     let received = socket.bytesRead;
     const timer = setInterval(() => {
@@ -177,7 +187,7 @@ export class RelayedRequest {
   /** An answer that is none of the client's business: counted, and in the words of the domain. */
   refusal(status: number): LarderError {
     const error = statusFailure(this.url, status, undefined);
-    this.#onFailure(error);
+    this.#observer.ended(this.#call, error);
     return error;
   }
 
@@ -192,14 +202,14 @@ export class RelayedRequest {
     if (this.#brokenOff) return this.#brokenOff;
     const error = transportFailure(this.url, cause, NEVER_ABORTED);
     this.#passage.failed(error);
-    this.#onFailure(error);
+    this.#observer.ended(this.#call, error);
     return error;
   }
 
   /** The answer broke off: the host as such may be well. */
   brokeOff(cause: unknown): void {
     if (this.#brokenOff) return;
-    this.#onFailure(transportFailure(this.url, cause, NEVER_ABORTED));
+    this.#observer.ended(this.#call, transportFailure(this.url, cause, NEVER_ABORTED));
   }
 
   release(): void {

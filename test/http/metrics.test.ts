@@ -1,8 +1,10 @@
 import { Registry } from 'prom-client';
 import { describe, expect, it } from 'vitest';
+import { NotFound, UpstreamUnreachable } from '../../src/errors.ts';
 import { RequestMetrics } from '../../src/http/request-metrics.ts';
 import { Metrics } from '../../src/metrics.ts';
 import { eventually, type SceneOptions, startScene, stoppedClock, WIDGET } from '../mirror/scene.ts';
+import { upstreamAt } from '../upstream/scripted-server.ts';
 
 /** Lines of one metric as `labels value`, labels as they stand. */
 function samples(text: string, name: string): Record<string, number> {
@@ -137,11 +139,19 @@ describe('/metrics', () => {
 });
 
 describe('labels', () => {
+  const failed = async (metrics: Metrics, host: string, error: Error) => {
+    metrics.upstreams.ended({ upstream: await upstreamAt('registry.example.com'), host }, error);
+  };
+
   it('stay few, whatever hosts upstreams name', async () => {
     const metrics = new Metrics({ hosts: ['registry.example.com'], version: '1' });
-    for (let index = 0; index < 100; index += 1) metrics.upstreamFailed(`cdn-${index}.example.net`, 'timeout');
-    metrics.upstreamFailed('registry.example.com', 'busy');
-    metrics.upstreamFailed('registry.example.com', undefined);
+    for (let index = 0; index < 100; index += 1) {
+      const host = `cdn-${index}.example.net`;
+      await failed(metrics, host, new UpstreamUnreachable(host, 'timeout', 'is slow'));
+    }
+    const host = 'registry.example.com';
+    await failed(metrics, host, new UpstreamUnreachable(host, 'busy', 'is busy'));
+    await failed(metrics, host, new NotFound('no such thing'));
     expect(samples(await metrics.text(), 'larder_upstream_failures_total')).toEqual({
       'host="other",reason="timeout"': 100,
       'host="registry.example.com",reason="busy"': 1,
@@ -160,7 +170,7 @@ describe('labels', () => {
 
   it('are those of each Larder alone', async () => {
     const [one, other] = [1, 2].map(() => new Metrics({ hosts: [], version: '1' }));
-    one?.upstreamFailed('x', 'busy');
+    await failed(one as Metrics, 'x', new UpstreamUnreachable('x', 'busy', 'is busy'));
     expect(samples((await other?.text()) ?? '', 'larder_upstream_failures_total')).toEqual({});
   });
 });

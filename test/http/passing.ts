@@ -3,6 +3,7 @@ import { ProviderPattern } from '../../src/address/provider-pattern.ts';
 import { Authenticator, type KnownToken } from '../../src/http/authenticate.ts';
 import { Passthrough } from '../../src/mirror/passthrough.ts';
 import { Policy, type UpstreamRule } from '../../src/mirror/policy.ts';
+import { observedBy } from '../../src/upstream/observer.ts';
 import { Relay } from '../../src/upstream/relay.ts';
 import type { Services } from '../../src/upstream/service-discovery.ts';
 import type { Upstream } from '../../src/upstream/upstream.ts';
@@ -41,7 +42,11 @@ export async function passing(handler: Handler, options: PassingOptions = {}): P
   const failures: string[] = [];
   const relay = new Relay({
     proxy: {},
-    onFailure: (host, error) => failures.push(`${host}: ${error instanceof Error ? error.message : error}`),
+    observer: observedBy({
+      ended: ({ host }, error) => {
+        if (error !== undefined) failures.push(`${host}: ${error instanceof Error ? error.message : error}`);
+      },
+    }),
     ...options.relay,
   });
   const given = options.services ?? { 'modules.v1': '/v1/modules/', 'providers.v1': '/v1/providers/' };
