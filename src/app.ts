@@ -2,6 +2,7 @@ import path from 'node:path';
 import { loadClientTokens } from './access.ts';
 import { AuditLog } from './audit.ts';
 import { MetadataCache } from './cache/metadata-cache.ts';
+import { Changes } from './changes.ts';
 import { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import { HclConverter } from './configuration/hcl-converter.ts';
@@ -22,9 +23,9 @@ import { sealedOff } from './mirror/not-stored.ts';
 import { Passthrough } from './mirror/passthrough.ts';
 import { Policy } from './mirror/policy.ts';
 import { Seal } from './mirror/seal.ts';
-import { UpstreamMetadata } from './mirror/upstream-metadata.ts';
 import { TrafficHistory } from './mirror/traffic-history.ts';
 import { UpstreamHealth } from './mirror/upstream-health.ts';
+import { UpstreamMetadata } from './mirror/upstream-metadata.ts';
 import { WishReader } from './mirror/wish-reader.ts';
 import { assembleModules } from './modules.ts';
 import { assembleOperators } from './operators.ts';
@@ -37,8 +38,8 @@ import { PartialFiles } from './store/partial-files.ts';
 import { openRedisMetadata } from './store/redis-keyv.ts';
 import { SealFile } from './store/seal-file.ts';
 import { HttpClient } from './upstream/http-client.ts';
-import { Relay } from './upstream/relay.ts';
 import { observedBy } from './upstream/observer.ts';
+import { Relay } from './upstream/relay.ts';
 import { ServiceDiscovery } from './upstream/service-discovery.ts';
 import { loadUpstreamRules } from './upstreams.ts';
 import { assembleWarming } from './warming.ts';
@@ -118,7 +119,8 @@ async function assemble(
   });
 
   // What rests.
-  const keptHouse = await assembleHouseKeeping(config, { isSealed, opened, logger });
+  const changes = new Changes();
+  const keptHouse = await assembleHouseKeeping(config, { isSealed, changes, opened, logger });
   const { keeping, quota } = keptHouse;
   const metadataStore = config.redis.url
     ? await openRedisMetadata({ url: config.redis.url, logger })
@@ -128,14 +130,14 @@ async function assemble(
   opened.add('seal', () => seal.close());
 
   // What is remembered.
-  const cache = new MetadataCache({ store: metadataStore, logger, deadlineMs: metadataDeadline });
+  const cache = new MetadataCache({ store: metadataStore, changes, logger, deadlineMs: metadataDeadline });
   opened.add('cache', () => cache.close());
 
-  // What is done with them.
-  if (config.ignoredTokens.length > 0) {
   const traffic = new TrafficHistory({ store: metadataStore, totals: () => metrics.traffic(cache.lookUps), logger });
   opened.add('traffic history', () => traffic.close());
 
+  // What is done with them.
+  if (config.ignoredTokens.length > 0) {
     logger.warn('these variables name none of upstreams.hosts and are not used', { variables: config.ignoredTokens });
   }
   const policy = new Policy(await loadUpstreamRules(config, { logger }));
@@ -151,14 +153,17 @@ async function assemble(
   const providers = await assembleProviders(config, { ...shared, cache });
   const modules = await assembleModules(config, shared);
   seal.watch({
-    sealed: () =>
-      Promise.all([
-        providers.archives.breakOff(({ provider, version, platform }) => sealedOff(provider, version, platform)),
-        modules.breakOff(),
-        relay.breakOff(),
-        http.breakOff(),
-      ]),
+    sealed: () => {
+      changes.note();
+      return {
+        downloads: providers.archives.breakOff((one) => sealedOff(one.provider, one.version, one.platform)),
+        'module packages': modules.breakOff(),
+        'what is passed on': Promise.resolve(relay.breakOff()),
+        connections: http.breakOff(),
+      };
+    },
     unsealed: () => {
+      changes.note();
       http.forgetCircuits();
       relay.forgetCircuits();
     },
@@ -177,12 +182,12 @@ async function assemble(
     disk: () => quota,
     caches: { metadata: cache.lookUps },
   });
+  metrics.upstreams.observe({ openCircuits: leftAlone, queues: () => http.queues() });
 
   // Who may have it.
   const audit = config.log.audit === undefined ? undefined : new AuditLog({ file: config.log.audit, logger });
   opened.add('audit log', () => audit?.close());
   const needsLinks = config.access.anonymous === 'none' || policy.hostnames.some((host) => policy.forwards(host));
-  metrics.upstreams.observe({ openCircuits: leftAlone, queues: () => http.queues() });
   const linkKeys = needsLinks ? await openLinkKeys(config, logger) : undefined;
   opened.add('link keys', () => linkKeys?.close());
   linkKeys?.watch();
@@ -200,6 +205,7 @@ async function assemble(
     releases: providers.releases,
     modules: modules.mirror,
     reader: wishReader,
+    opening: seal.opening,
     isStored: async (wanted) =>
       (wanted.kind === 'archive'
         ? await providers.store.find(wanted.archive)
@@ -218,6 +224,7 @@ async function assemble(
     checks: [
       { name: 'archives', essential: true, check: () => providers.store.check() },
       { name: 'metadata', essential: false, check: () => metadataStore.check() },
+      { name: 'seal', essential: false, check: () => seal.check() },
     ],
     isDraining: () => server.isDraining,
     isSealed,
@@ -253,6 +260,7 @@ async function assemble(
     publicUrl: config.publicUrl,
     caCertificate: tls?.authority?.certificate,
     isSealed,
+    changes,
   });
   const server = new HttpServer({ handler, tls });
   opened.add('server', () => server.drain(DRAIN_MS));
@@ -275,6 +283,7 @@ async function assemble(
     listen: async () => {
       const port = await server.listen(config.listen);
       warming.start();
+      traffic.start();
       return { port, url: `${tls ? 'https' : 'http'}://localhost:${port}` };
     },
     reloadCertificate,
@@ -283,7 +292,6 @@ async function assemble(
   };
 }
 
-      traffic.start();
 async function openSeal(
   { data: directory, sealed: configured }: Config,
   { store, logger }: { store: MetadataStore; logger: Logger },

@@ -1,4 +1,5 @@
 import path from 'node:path';
+import type { Changes } from './changes.ts';
 import type { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import type { Logger } from './logger.ts';
@@ -24,7 +25,7 @@ export interface HouseKeeping {
 /** The quota begins once it is given the stores. @throws StorageFailed */
 export async function assembleHouseKeeping(
   { data: directory, limits }: Config,
-  { isSealed, opened, logger }: { isSealed: () => boolean; opened: Closers; logger: Logger },
+  { isSealed, changes, opened, logger }: { isSealed: () => boolean; changes: Changes; opened: Closers; logger: Logger },
 ): Promise<HouseKeeping> {
   const uses = new LastUses({ directory, logger });
   opened.add('last uses', () => uses.close());
@@ -34,5 +35,10 @@ export async function assembleHouseKeeping(
   const use = new DiskUse({ directory, uses });
   const quota = new Quota({ limit: limits.disk, use, holds, uses, pins, isSealed, logger });
   opened.add('quota', () => quota.close());
-  return { keeping: { room: quota, uses, holds }, quota, pins, quarantine: new Quarantine({ directory, partials }) };
+  return {
+    keeping: { room: quota, uses, holds, changes },
+    quota,
+    pins,
+    quarantine: new Quarantine({ directory, partials }),
+  };
 }

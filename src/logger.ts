@@ -1,4 +1,5 @@
 import winston from 'winston';
+import { type RequestFields, RequestLines } from './request-lines.ts';
 
 /** What the parts of Larder may ask of a logger. Never throws, whatever the fields are. */
 export interface Logger {
@@ -6,6 +7,8 @@ export interface Logger {
   info(message: string, fields?: Record<string, unknown>): void;
   warn(message: string, fields?: Record<string, unknown>): void;
   error(message: string, fields?: Record<string, unknown>): void;
+  /** Like `info('request', fields)`, and much faster. Only where the fields are what they have to be. */
+  request?(fields: RequestFields): void;
 }
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
@@ -36,10 +39,23 @@ export function createLogger({ level, format, stream = process.stderr }: LoggerO
     transports: [new winston.transports.Stream({ stream })],
     exitOnError: false,
   });
+  const requests = new RequestLines({ stream, asText, clean: (text) => escapeControls(redact(text)) });
   const write = (at: LogLevel) => (message: string, fields?: Record<string, unknown>) => {
-    if (logger.isLevelEnabled(at)) logger.log({ level: at, message, larder: { withStacks, fields: fields ?? {} } });
+    if (!logger.isLevelEnabled(at)) return;
+    requests.flush();
+    logger.log({ level: at, message, larder: { withStacks, fields: fields ?? {} } });
   };
-  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
+  // What waits for its turn when the process ends.
+  if (stream === process.stderr) process.once('exit', () => requests.flush());
+  return {
+    debug: write('debug'),
+    info: write('info'),
+    warn: write('warn'),
+    error: write('error'),
+    request: (fields) => {
+      if (logger.isLevelEnabled('info')) requests.write(fields);
+    },
+  };
 }
 
 /** For tests and for library use: says nothing. */

@@ -20,6 +20,8 @@ export interface MetadataRead<T> {
   readonly value: T;
   /** Milliseconds since the epoch, when upstream was asked for it. */
   readonly fetchedAt: number;
+  /** Until then it is read without asking upstream, unless something changes. Absent when it is stale. */
+  readonly freshUntil?: number;
   /** Present when the value is older than wanted and upstream could not be had. */
   readonly stale?: { readonly reason: LarderError };
 }
@@ -80,7 +82,14 @@ export function recalled<T>(
 function knownPresent<T>(value: T, fetchedAt: number, kind: MetadataKind<T>, form: Form): Known {
   const { freshForMs, keepForMs } = kind.freshness(value);
   const size = JSON.stringify(form).length;
-  return { found: { value, fetchedAt }, absent: undefined, fetchedAt, freshForMs, keepForMs, size };
+  return {
+    found: { value, fetchedAt, freshUntil: fetchedAt + freshForMs },
+    absent: undefined,
+    fetchedAt,
+    freshForMs,
+    keepForMs,
+    size,
+  };
 }
 
 function knownAbsent<T>(

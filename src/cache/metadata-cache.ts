@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { Changes } from '../changes.ts';
 import { hasCode, isUnreachable, type LarderError, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { MetadataEntry, MetadataStore } from '../store/metadata-store.ts';
@@ -15,8 +16,8 @@ import {
   recalled,
   stale,
 } from './known-metadata.ts';
-import { SingleFlight } from './single-flight.ts';
 import { LookUps } from './look-ups.ts';
+import { SingleFlight } from './single-flight.ts';
 import { SparingStore } from './sparing-store.ts';
 
 export type { MetadataKind, MetadataRead } from './known-metadata.ts';
@@ -41,12 +42,13 @@ export interface ReadOptions {
  * asked for again, once for all who wait. No usable answer: what was last known, for as long as it may be kept.
  */
 export class MetadataCache {
-  readonly #store: SparingStore;
   readonly lookUps = new LookUps();
+  readonly #store: SparingStore;
   readonly #now: () => number;
   readonly #deadlineMs: number;
   readonly #retryStaleAfterMs: number;
   readonly #memory: LRUCache<string, Known>;
+  readonly #changes: Changes;
   readonly #recalls = new SingleFlight<Known | undefined>();
   readonly #refreshes = new SingleFlight<Known>();
   /** Calls of `forget`. What was under way meanwhile is not kept: it may be what was to be forgotten. */
@@ -59,6 +61,8 @@ export class MetadataCache {
     /** Stays open when the cache is closed. */
     store: MetadataStore;
     logger: Logger;
+    /** Told of what is learnt and forgotten. */
+    changes?: Changes;
     now?: () => number;
     /** How long a reader waits for a load at most, store look-up included. */
     deadlineMs: number;
@@ -71,6 +75,7 @@ export class MetadataCache {
     this.#now = deps.now ?? Date.now;
     this.#store = new SparingStore({ store: deps.store, logger: deps.logger, now: this.#now });
     this.#deadlineMs = deps.deadlineMs;
+    this.#changes = deps.changes ?? new Changes();
     this.#retryStaleAfterMs = deps.retryStaleAfterMs ?? DEFAULT_RETRY_STALE_AFTER_MS;
     this.#memory = new LRUCache<string, Known>({
       max: deps.entries ?? DEFAULT_ENTRIES,
@@ -116,23 +121,23 @@ export class MetadataCache {
 
     const usable = known && this.#isUsable(known) ? known : undefined;
     const patienceMs = this.#deadlineMs * (usable ? STALE_PATIENCE : 1);
+    const became = this.#refreshes.has(key) ? 'coalesced' : 'misses';
+    let refreshed: Known | undefined;
     try {
       const refreshing = this.#refreshed(key, kind, load, options);
       refreshed = await settledWithin(refreshing, patienceMs - (performance.now() - started));
     } catch (error) {
-    const became = this.#refreshes.has(key) ? 'coalesced' : 'misses';
-    let refreshed: Known | undefined;
       if (usable && isNoUsableAnswer(error)) return this.#stale(usable, error);
       this.lookUps[became] += 1;
       throw error;
     }
+    if (refreshed || !usable) this.lookUps[became] += 1;
+    if (refreshed) return answer(refreshed); // cold
     const tooSlow = noAnswerWithin(patienceMs, options.host);
     if (!usable) throw tooSlow;
     // Who comes while the load still runs need not wait as this reader did.
     if (this.#refreshes.has(key)) usable.unanswered = { until: this.#now() + this.#loadLimitMs, reason: tooSlow };
     return this.#stale(usable, tooSlow);
-    if (refreshed || !usable) this.lookUps[became] += 1;
-    if (refreshed) return answer(refreshed); // cold
   }
 
   /** What is known, however old, without asking upstream. */
@@ -149,6 +154,7 @@ export class MetadataCache {
    */
   async forget(key: string): Promise<void> {
     this.#forgets += 1;
+    this.#changes.note();
     this.#memory.delete(key);
     await this.#store.delete(key);
   }
@@ -212,6 +218,7 @@ export class MetadataCache {
     const { known, entry } = kept;
     if (this.#closed || forgets !== this.#forgets) return known;
     this.#memory.set(key, known);
+    this.#changes.note();
     if (known.keepForMs > 0) this.#store.put(key, entry, known.keepForMs);
     return known;
   }
@@ -237,16 +244,16 @@ export class MetadataCache {
     }
   }
 
+  #stale<T>(known: Known, reason: LarderError): MetadataRead<T> {
+    this.lookUps.stale += 1;
+    return stale(known, reason);
+  }
+
   #noteUnanswered(key: string, reason: unknown): void {
     const known = this.#memory.get(key);
     if (!known) return;
     delete known.unanswered;
     if (isNoUsableAnswer(reason)) known.unanswered = { until: this.#now() + this.#retryStaleAfterMs, reason };
-  }
-
-  #stale<T>(known: Known, reason: LarderError): MetadataRead<T> {
-    this.lookUps.stale += 1;
-    return stale(known, reason);
   }
 
   #isFresh({ fetchedAt, freshForMs }: Known, { notBefore }: ReadOptions): boolean {

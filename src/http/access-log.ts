@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import type { Logger } from '../logger.ts';
 import { type AuditTrail, recordExchange } from './audit-entry.ts';
 import { loggedPath } from './error-handler.ts';
 import type { RequestMetrics } from './request-metrics.ts';
-import { notesOf } from './respond.ts';
+import { type AnswerNotes, notesOf } from './respond.ts';
 
 /** Asked every few seconds by machines: of interest to nobody unless something is wrong with them. */
 const HEALTH_PATHS: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
@@ -12,49 +13,69 @@ const HEALTH_PATHS: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metr
 /** Longer paths are cut in the log. */
 const MAX_LOGGED_PATH = 300;
 
+/** Where it is told what became of requests. */
+export interface RequestLogDeps {
+  readonly logger: Logger;
+  readonly audit?: AuditTrail | undefined;
+  readonly metrics?: { readonly requests: RequestMetrics } | undefined;
+}
+
 /**
  * Gives every request an id (`X-Request-Id`, also in error bodies) and writes one line once its answer is over:
  * `bytes` is what went over the connection, headers included; the outcome `aborted` means that the answer did not
  * get to its end, whoever broke it off. Queries are not logged, nor what makes a download link good. What concerns the
  * audit log goes there as well, and every request is counted.
  */
-export function accessLog({
-  logger,
-  audit,
-  metrics,
-}: {
-  logger: Logger;
-  audit?: AuditTrail | undefined;
-  metrics?: { readonly requests: RequestMetrics } | undefined;
-}): RequestHandler {
+export function accessLog(deps: RequestLogDeps): RequestHandler {
   return (req, res, next) => {
-    const startedAt = performance.now();
-    const { socket, method, originalUrl } = req;
-    const writtenBefore = socket.bytesWritten;
-    // Nobody knows any more once the connection is closed.
-    const remote = socket.remoteAddress;
     const notes = notesOf(res);
     notes.requestId = randomUUID();
     res.setHeader('X-Request-Id', notes.requestId);
-    res.once('close', () => {
-      const path = loggedPath(originalUrl);
-      const exchange = {
-        requestId: notes.requestId,
-        method,
-        path: path.length > MAX_LOGGED_PATH ? `${path.slice(0, MAX_LOGGED_PATH)}…` : path,
-        status: res.headersSent ? res.statusCode : undefined,
-        bytes: socket.bytesWritten - writtenBefore,
-        outcome: res.writableFinished ? notes.outcome : 'aborted',
-      };
-      const ms = performance.now() - startedAt;
-      metrics?.requests.count({ ...exchange, path, seconds: ms / 1000 });
-      logger[HEALTH_PATHS.has(path) ? 'debug' : 'info']('request', {
-        ...exchange,
-        client: notes.client?.isAnonymous === false ? notes.client.name : undefined,
-        ms: Math.round(ms),
-      });
-      if (audit) recordExchange(audit, notes, { ...exchange, remote });
-    });
+    logWhenOver(deps, req, res, notes, pathForLogs(req.originalUrl));
     next();
   };
+}
+
+/** The path of a request target, as it may stand in logs. */
+export interface LoggedPath {
+  readonly whole: string;
+  /** No longer than a line can bear. */
+  readonly cut: string;
+}
+
+export function pathForLogs(target: string): LoggedPath {
+  const whole = loggedPath(target);
+  return { whole, cut: whole.length > MAX_LOGGED_PATH ? `${whole.slice(0, MAX_LOGGED_PATH)}…` : whole };
+}
+
+/** @param path that of the request */
+export function logWhenOver(
+  { logger, audit, metrics }: RequestLogDeps,
+  { socket, method = '' }: IncomingMessage,
+  res: ServerResponse,
+  notes: AnswerNotes,
+  path: LoggedPath,
+): void {
+  const startedAt = performance.now();
+  const writtenBefore = socket.bytesWritten;
+  // Nobody knows any more once the connection is closed.
+  const remote = audit && socket.remoteAddress;
+  res.once('close', () => {
+    const exchange = {
+      requestId: notes.requestId,
+      method,
+      path: path.cut,
+      status: res.headersSent ? res.statusCode : undefined,
+      bytes: socket.bytesWritten - writtenBefore,
+      outcome: res.writableFinished ? notes.outcome : 'aborted',
+    };
+    const ms = performance.now() - startedAt;
+    metrics?.requests.count({ ...exchange, path: path.whole, seconds: ms / 1000 });
+    const client = notes.client?.isAnonymous === false ? notes.client.name : undefined;
+    const fields = { ...exchange, client, ms: Math.round(ms) };
+    if (HEALTH_PATHS.has(path.whole)) logger.debug('request', fields);
+    else if (logger.request) logger.request(fields);
+    else logger.info('request', fields);
+    if (audit) recordExchange(audit, notes, { ...exchange, remote });
+  });
 }

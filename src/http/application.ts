@@ -1,5 +1,7 @@
+import type { RequestListener } from 'node:http';
 import express from 'express';
 import type { Hostname } from '../address/hostname.ts';
+import type { Changes } from '../changes.ts';
 import type { Logger } from '../logger.ts';
 import { accessLog } from './access-log.ts';
 import { type AdminDeps, adminRoutes } from './admin.ts';
@@ -16,6 +18,7 @@ import { type NetworkMirrorSource, networkMirror } from './network-mirror.ts';
 import { notFound } from './not-found.ts';
 import { type PassthroughSource, passthrough } from './passthrough.ts';
 import { type ProviderRegistrySource, providerRegistry } from './provider-registry.ts';
+import { readyAnswers } from './ready-answers.ts';
 import { refuseUnsafeTargets } from './request-guards.ts';
 import type { RequestMetrics } from './request-metrics.ts';
 import { ownDiscovery, registryDiscovery } from './service-discovery.ts';
@@ -46,11 +49,19 @@ export interface HttpApplicationDeps {
   /** PEM of the certificate authority that Larder made for itself. */
   readonly caCertificate?: string | undefined;
   readonly isSealed: () => boolean;
+  /** Told of everything that changes answers; without it, each is put together anew. */
+  readonly changes?: Changes | undefined;
+  /** Milliseconds since the epoch; the system's clock unless given. */
+  readonly now?: () => number;
 }
+
+/** Also has the prototypes that it gives to requests and answers, for whoever makes those. */
+export type HttpApplication = RequestListener & Pick<express.Express, 'request' | 'response'>;
 
 /**
  * All doors behind one handler, in the order in which a request meets them:
  *
+ * 0. answers that were put together a moment ago and would be the same again
  * 1. the access log, which also names the request, so that refusals are logged and can be asked about
  * 2. the guard against targets that are no plain path, so that no route sees one
  * 3. the doors; those that are not open to all begin with asking who comes
@@ -60,8 +71,9 @@ export interface HttpApplicationDeps {
  * Deliberately absent: compression (archives must stay byte-identical) and rate limits (a 429 fails somebody's `init`;
  * only those who keep presenting wrong tokens get one).
  */
-export function createHttpApplication(deps: HttpApplicationDeps): express.Express {
+export function createHttpApplication(deps: HttpApplicationDeps): HttpApplication {
   const application = express();
+  const ready = deps.changes && readyAnswers({ ...deps, changes: deps.changes });
   application.disable('x-powered-by');
   application.disable('etag');
   application.set('query parser', 'simple');
@@ -69,6 +81,7 @@ export function createHttpApplication(deps: HttpApplicationDeps): express.Expres
   application.set('strict routing', true);
 
   application.use(accessLog(deps));
+  if (ready) application.use(ready.offer);
   application.use(refuseUnsafeTargets);
   application.use('/providers', networkMirror(deps));
   application.use('/registry', registryDiscovery(deps));
@@ -83,5 +96,9 @@ export function createHttpApplication(deps: HttpApplicationDeps): express.Expres
   application.use(landingPage(deps));
   application.use(notFound(deps));
   application.use(errorHandler(deps));
-  return application;
+  if (!ready) return application;
+  const handler: RequestListener = (req, res) => {
+    if (!ready.answer(req, res)) application(req, res);
+  };
+  return Object.assign(handler, { request: application.request, response: application.response });
 }

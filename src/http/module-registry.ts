@@ -39,8 +39,8 @@ export function moduleRegistry(deps: ReadAccessDeps & { readonly modules: Module
   const answerVersions: RequestHandler<ModuleParams> = async (req, res) => {
     const module = parseModule(req.params);
     const client = access.admit(res, { module });
-    const { versions, stale } = await modules.list(module, client);
-    sendJson(req, res, lists.bodyOf(versions), stale);
+    const list = await modules.list(module, client);
+    sendJson(req, res, lists.bodyOf(list.versions), list);
   };
 
   const locationFor = (client: Client, release: ModuleRelease, located: LocatedModule): string => {

@@ -45,8 +45,8 @@ export function networkMirror(deps: ReadAccessDeps & { mirror: NetworkMirrorSour
   const answerIndex: RequestHandler<ProviderParams> = async (req, res) => {
     const provider = parseProvider(req.params);
     const client = access.admit(res, { provider });
-    const { versions, stale } = await mirror.listVersions(provider, client);
-    sendJson(req, res, indexes.bodyOf(versions), stale);
+    const list = await mirror.listVersions(provider, client);
+    sendJson(req, res, indexes.bodyOf(list.versions), list);
   };
 
   const answerVersion: RequestHandler<ProviderParams & { version: string }> = async (req, res) => {
@@ -54,7 +54,7 @@ export function networkMirror(deps: ReadAccessDeps & { mirror: NetworkMirrorSour
     const provider = parseProvider(req.params);
     const client = access.admit(res, { provider, version });
     const list = await mirror.listPackages(provider, version, client);
-    sendJson(req, res, packageListFor(client, list), list.stale);
+    sendJson(req, res, packageListFor(client, list), list);
   };
 
   const answerArchive: RequestHandler<ProviderParams & { filename: string }> = async (req, res) => {

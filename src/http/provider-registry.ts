@@ -51,8 +51,8 @@ export function providerRegistry(
   const answerVersions: RequestHandler<ProviderParams> = async (req, res) => {
     const provider = parseProvider(req.params);
     const client = access.admit(res, { provider });
-    const { catalogue, stale } = await releases.list(provider, client);
-    sendJson(req, res, catalogues.bodyOf(catalogue), stale);
+    const list = await releases.list(provider, client);
+    sendJson(req, res, catalogues.bodyOf(list.catalogue), list);
   };
 
   const answerPackage: RequestHandler<ProviderParams & { version: string; os: string; arch: string }> = async (
@@ -66,7 +66,7 @@ export function providerRegistry(
     const described = await releases.describe(archive, client);
     const links = access.linksFor(client, described.isPrivate);
     const urlOf: UrlMaker = links ? (file) => `${TO_ROOT}${links.pathFor(file)}` : besideVersion;
-    sendJson(req, res, jsonBody(packageDocument(described, urlOf)), described.stale);
+    sendJson(req, res, jsonBody(packageDocument(described, urlOf)), described);
   };
 
   const answerReleaseFile =

@@ -11,10 +11,10 @@ export async function sendReleaseFile(
   { kind, provider, version }: ReleaseFile,
   read: () => Promise<SignedChecksums>,
 ): Promise<void> {
-  const { files, stale } = await read();
+  const { files, ...currency } = await read();
   if (kind === 'SHA256SUMS')
-    return sendContent(req, res, 'text/plain; charset=utf-8', contentBody(files.shasums), stale);
+    return sendContent(req, res, 'text/plain; charset=utf-8', contentBody(files.shasums), currency);
   if (!files.signature)
     throw new NotFound(`${provider.hostname} has no signature of SHA256SUMS of ${provider} ${version}`);
-  sendContent(req, res, 'application/octet-stream', contentBody(files.signature), stale);
+  sendContent(req, res, 'application/octet-stream', contentBody(files.signature), currency);
 }

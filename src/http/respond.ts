@@ -15,6 +15,14 @@ export interface JsonBody {
   readonly etag: string;
 }
 
+/** How current an answer is. */
+export interface Currency {
+  /** Present when upstream could not confirm it. */
+  readonly stale?: Staleness | undefined;
+  /** Milliseconds since the epoch: until then it stays the same, unless something changes here. */
+  readonly freshUntil?: number | undefined;
+}
+
 /** What an answer says of itself when upstream could not confirm it. */
 export interface Staleness {
   readonly ageSeconds: number;
@@ -47,6 +55,8 @@ export interface AnswerNotes {
   reason?: string;
   /** The answer is for this client alone: caches on the way may not give it to others. */
   isPersonal?: boolean;
+  /** Takes the answer, for those who ask for the same in the next moment. Absent where it is for nobody else. */
+  keepReady?: (document: { headers: string[]; body: Buffer }, freshUntil: number) => void;
 }
 
 /** The notes of one answer, which live as long as it does. */
@@ -110,8 +120,8 @@ export class RenderedVariants<T extends object> {
  * Answers GET and HEAD with a JSON document. It may be kept by caches (by those on the way only what is not personal), but
  * must be asked after each time: `If-None-Match` makes that cheap. The media type is the one the clients insist on (anything else is fatal to them).
  */
-export function sendJson(req: IncomingMessage, res: Response, body: JsonBody, stale?: Staleness): void {
-  sendContent(req, res, 'application/json', body, stale);
+export function sendJson(req: IncomingMessage, res: Response, body: JsonBody, currency?: Currency): void {
+  sendContent(req, res, 'application/json', body, currency);
 }
 
 /** The same for content of another media type. */
@@ -120,11 +130,12 @@ export function sendContent(
   res: Response,
   mediaType: string,
   { bytes, etag }: JsonBody,
-  stale?: Staleness,
+  { stale, freshUntil }: Currency = {},
 ): void {
+  const notes = notesOf(res);
   const headers: Record<string, string | number> = {
     ETag: etag,
-    'Cache-Control': notesOf(res).isPersonal ? 'private, no-cache' : 'no-cache',
+    'Cache-Control': notes.isPersonal ? 'private, no-cache' : 'no-cache',
   };
   if (stale) {
     headers['Age'] = Math.max(0, Math.round(stale.ageSeconds));
@@ -132,7 +143,7 @@ export function sendContent(
       stale.missing === undefined
         ? '110 - "Response is Stale"'
         : `199 - "${stale.missing.replace(/[^ \w!#-~]/g, '?')}"`;
-    notesOf(res).outcome = 'stale';
+    notes.outcome = 'stale';
   }
   if (matchesEtag(req.headers['if-none-match'], etag)) {
     res.writeHead(304, headers).end();
@@ -140,6 +151,9 @@ export function sendContent(
   }
   headers['Content-Type'] = mediaType;
   headers['Content-Length'] = bytes.length;
+  if (!stale && freshUntil !== undefined && !notes.isPersonal) {
+    notes.keepReady?.({ headers: Object.entries(headers).flat().map(String), body: bytes }, freshUntil);
+  }
   res.writeHead(200, headers).end(bytes);
 }
 

@@ -31,6 +31,8 @@ export interface ModuleList {
   /** Newest first. The same array until something changes: what is made of it can be kept. */
   readonly versions: readonly Version[];
   readonly stale?: StaleNote;
+  /** Until then (milliseconds since the epoch) it stays as it is, unless something changes here. */
+  readonly freshUntil?: number | undefined;
 }
 
 /** Where a client gets a module. */
@@ -106,13 +108,17 @@ export class ModuleMirror {
   async list(module: ModuleAddress, requester: Requester = NOBODY): Promise<ModuleList> {
     const upstream = this.#policy.admit(module, requester);
     const stored = isForAll(upstream) ? await this.#store.list(module) : NOTHING_STORED;
-    const { answer, stale } = await this.#upstreams.ask(
+    const { answer, stale, freshUntil } = await this.#upstreams.ask(
       upstream,
       () => this.#metadata.versions(upstream, module),
       stored.length > 0,
       { address: module },
     );
-    return { versions: this.#lists.get(stored, answer ?? NO_ANSWER, () => united(stored, answer)), ...stale };
+    return {
+      versions: this.#lists.get(stored, answer ?? NO_ANSWER, () => united(stored, answer)),
+      freshUntil,
+      ...stale,
+    };
   }
 
   /**

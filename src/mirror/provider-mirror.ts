@@ -25,6 +25,8 @@ export interface VersionList {
   /** The same array until something changes: what is made of it can be kept. */
   readonly versions: readonly Version[];
   readonly stale?: StaleNote;
+  /** Until then (milliseconds since the epoch) it stays as it is, unless something changes here. */
+  readonly freshUntil?: number | undefined;
 }
 
 export interface ListedPackage {
@@ -38,6 +40,8 @@ export interface PackageList {
   /** The same array until something changes: what is made of it can be kept. */
   readonly archives: readonly ListedPackage[];
   readonly stale?: StaleNote;
+  /** Until then (milliseconds since the epoch) it stays as it is, unless something changes here. */
+  readonly freshUntil?: number | undefined;
 }
 
 /** What is known of an archive without pulling it. */
@@ -101,13 +105,14 @@ export class ProviderMirror {
   async listVersions(provider: ProviderAddress, requester: Requester = NOBODY): Promise<VersionList> {
     const upstream = this.#policy.admit(provider, requester);
     const stored = isForAll(upstream) ? await this.#store.list(provider) : NOTHING_LISTED;
-    const { answer, stale } = await this.#upstreams.ask(
+    const { answer, stale, freshUntil } = await this.#upstreams.ask(
       upstream,
       () => this.#metadata.versions(upstream, provider),
       stored.length > 0,
       { address: provider },
     );
     return {
+      freshUntil,
       versions: this.#versionLists.get(stored, answer ?? NO_ANSWER, () => newestFirst(stored, answer)),
       ...stale,
     };
@@ -129,7 +134,7 @@ export class ProviderMirror {
       const { message } = notStored(upstream, wanted);
       return { archives: NOT_FOR_ANYBODY, stale: { ageSeconds: 0, reason: message, missing: message } };
     }
-    const { answer, stale } = await this.#upstreams
+    const { answer, stale, freshUntil } = await this.#upstreams
       .ask(
         upstream,
         () => this.#metadata.release(upstream, provider, version),
@@ -143,7 +148,7 @@ export class ProviderMirror {
     // Who asks for the list also asks for the hashes that it lacks: it is made anew until it has them all.
     const isFinal = [...stored.values()].every(({ h1 }) => h1);
     const archives = isFinal ? this.#packageLists.get(found, answer ?? NO_ANSWER, list) : list();
-    return { archives, isPrivate: !isForAll(upstream), ...stale };
+    return { archives, isPrivate: !isForAll(upstream), freshUntil: isFinal ? freshUntil : undefined, ...stale };
   }
 
   /**
@@ -259,7 +264,7 @@ function newestFirst(stored: readonly StoredArchive[], answer: ProviderVersions 
   return [...versions.values()].sort((a, b) => Version.compare(b, a));
 }
 
-function nobodyHasIt(error: unknown): { answer?: undefined; stale?: undefined } {
+function nobodyHasIt(error: unknown): { answer?: undefined; stale?: undefined; freshUntil?: undefined } {
   if (hasCode(error, 'NOT_FOUND')) return {};
   throw error;
 }

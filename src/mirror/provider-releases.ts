@@ -43,6 +43,8 @@ export interface ReleaseCatalogue {
 export interface ReleaseList {
   readonly catalogue: ReleaseCatalogue;
   readonly stale?: StaleNote;
+  /** Until then (milliseconds since the epoch) it stays as it is, unless something changes here. */
+  readonly freshUntil?: number | undefined;
 }
 
 /** What a client has to know to fetch an archive and to verify it for itself, all of it in agreement. */
@@ -55,12 +57,16 @@ export interface PackageDescription {
   readonly sha256: Sha256;
   readonly statement: ReleaseStatement;
   readonly stale?: StaleNote;
+  /** Until then (milliseconds since the epoch) it stays as it is, unless something changes here. */
+  readonly freshUntil?: number | undefined;
 }
 
 /** SHA256SUMS and signature, upstream's own bytes. */
 export interface SignedChecksums {
   readonly files: ReleaseFiles;
   readonly stale?: StaleNote;
+  /** Until then (milliseconds since the epoch) it stays as it is, unless something changes here. */
+  readonly freshUntil?: number | undefined;
 }
 
 /**
@@ -98,13 +104,14 @@ export class ProviderReleases {
   async list(provider: ProviderAddress, requester: Requester = NOBODY): Promise<ReleaseList> {
     const upstream = this.#policy.admit(provider, requester);
     const stored = isForAll(upstream) ? await this.#store.list(provider) : NOTHING_STORED;
-    const { answer, stale } = await this.#upstreams.ask(
+    const { answer, stale, freshUntil } = await this.#upstreams.ask(
       upstream,
       () => this.#metadata.versions(upstream, provider),
       stored.length > 0,
       { address: provider },
     );
     return {
+      freshUntil,
       catalogue: this.#catalogues.get(stored, answer ?? NO_ANSWER, () => catalogueOf(stored, answer)),
       ...stale,
     };
@@ -129,7 +136,7 @@ export class ProviderReleases {
         notBefore: Date.now() - UNTOLD_PLATFORM_RECHECK_MS,
       });
     };
-    const { answer, stale } = await this.#upstreams.ask(
+    const { answer, stale, freshUntil } = await this.#upstreams.ask(
       upstream,
       read,
       async () => (await kept()) !== undefined,
@@ -156,6 +163,7 @@ export class ProviderReleases {
       listedAs,
       sha256,
       statement: fits ? statement : { ...statement, packages: undefined },
+      freshUntil,
       ...stale,
     };
   }
@@ -172,7 +180,7 @@ export class ProviderReleases {
   ): Promise<SignedChecksums> {
     const upstream = this.#policy.admit(provider, requester);
     const kept = once(async () => (isForAll(upstream) ? this.#store.getRelease(provider, version) : undefined));
-    const { answer, stale } = await this.#upstreams.ask(
+    const { answer, stale, freshUntil } = await this.#upstreams.ask(
       upstream,
       () => this.#metadata.release(upstream, provider, version),
       async () => (await kept()) !== undefined,
@@ -180,7 +188,7 @@ export class ProviderReleases {
     );
     const files = answer?.files ?? (await kept());
     if (!files) throw new NotFound(`${provider.hostname} has no SHA256SUMS of ${provider} ${version}`);
-    return { files, ...stale };
+    return { files, freshUntil, ...stale };
   }
 
   /** What is known of a stored archive without asking anybody, if that is all there. */

@@ -18,6 +18,8 @@ export interface StaleNote {
 export interface UpstreamAnswer<T> {
   readonly answer?: T;
   readonly stale?: { readonly stale: StaleNote };
+  /** Milliseconds since the epoch: until then the answer stays the same, unless something changes here. */
+  readonly freshUntil?: number | undefined;
 }
 
 /** Asks upstreams, and says when what is stored has to stand in for their answer. */
@@ -56,9 +58,9 @@ export class UpstreamAnswers {
     try {
       // Remembered lists name what is not here: a sealed mirror offers only what it can give.
       this.demandOpen(upstream, wanted);
-      const { value, fetchedAt, stale } = await read();
+      const { value, fetchedAt, stale, freshUntil } = await read();
       this.demandOpen(upstream, wanted);
-      if (!stale) return { answer: value };
+      if (!stale) return { answer: value, freshUntil };
       const ageSeconds = Math.max(0, Math.round((this.#now() - fetchedAt) / 1000));
       return { answer: value, stale: { stale: { ageSeconds, reason: stale.reason.message } } };
     } catch (error) {

@@ -7,12 +7,13 @@ import { type Hash, type Sha256, zipHash } from '../address/hash.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
 import type { Logger } from '../logger.ts';
-import { digestOf, isSettled } from './adoption.ts';
+import { digestOf, isSettled, judge } from './adoption.ts';
 import type {
   ArchiveStore,
   ByteRange,
   ComputedHashes,
   IncomingArchive,
+  PartialArchive,
   ReleaseFiles,
   StoredArchive,
 } from './archive-store.ts';
@@ -21,7 +22,8 @@ import { IncomingFile } from './incoming-file.ts';
 import { freeKeeping, inUse, type Keeping } from './keeping.ts';
 import { KeptReleases } from './kept-releases.ts';
 import { paths } from './keys.ts';
-import { type ArchiveRecord, MirrorDocuments } from './mirror-documents.ts';
+import type { ArchiveRecord } from './mirror-document.ts';
+import { fileIdentity, MirrorDocuments } from './mirror-documents.ts';
 import type { PackageHasher } from './package-hash.ts';
 import { PartialFiles } from './partial-files.ts';
 import { archiveFiles, providerDirectories } from './provider-directories.ts';
@@ -47,8 +49,8 @@ export class DirectoryArchiveStore implements ArchiveStore {
   readonly #releases: KeptReleases;
   readonly #hasher: PackageHasher;
   readonly #logger: Logger;
-  readonly #lists = new RememberedLists<StoredArchive>();
-  readonly #foreign: ForeignArchives;
+  readonly #lists: RememberedLists<StoredArchive>;
+  readonly #foreign: ForeignArchives<Stats>;
   readonly #keeping: Keeping;
   readonly #quarantine: Quarantine;
 
@@ -63,16 +65,18 @@ export class DirectoryArchiveStore implements ArchiveStore {
     this.#directory = directory;
     this.#partials = partials;
     this.#keeping = deps.keeping;
+    this.#lists = new RememberedLists(deps.keeping.changes);
     this.#quarantine = new Quarantine({ directory, partials });
-    this.#foreign = new ForeignArchives({
+    this.#foreign = new ForeignArchives<Stats>({
       shelf: {
-        pathOf: (archive) => this.#pathOf(archive),
         look: (archive) => this.#look(archive),
+        identityOf: fileIdentity,
+        isSettled,
+        judge: (archive, file, known) => judge(this.#pathOf(archive), file, known, hasher),
         recordOf: (archive) => this.#recordOf(archive),
         record: (...of) => this.#record(...of),
         discard: (archive) => this.discard(archive),
       },
-      hasher,
       logger,
     });
     this.#documents = new MirrorDocuments({ directory, partials, logger });
@@ -154,6 +158,10 @@ export class DirectoryArchiveStore implements ArchiveStore {
         return { path: final, stored: await this.#record(archive, sha256, undefined, size) };
       },
     });
+  }
+
+  openPartial(name: string): Promise<PartialArchive | undefined> {
+    return this.#partials.openShared(name);
   }
 
   adopt(archive: ProviderArchive, expected?: { readonly sha256: Sha256 }): Promise<StoredArchive | undefined> {

@@ -35,7 +35,7 @@ export class DirectoryModuleStore implements ModuleStore {
   readonly #keeping: Keeping;
   readonly #quarantine: Quarantine;
   readonly #logger: Logger;
-  readonly #lists = new RememberedLists<StoredPackage>();
+  readonly #lists: RememberedLists<StoredPackage>;
   /** By release. */
   readonly #changes = new KeyedTurns();
 
@@ -44,6 +44,7 @@ export class DirectoryModuleStore implements ModuleStore {
     this.#directory = directory;
     this.#partials = partials;
     this.#keeping = deps.keeping;
+    this.#lists = new RememberedLists(deps.keeping.changes);
     this.#quarantine = new Quarantine({ directory, partials });
     this.#records = new ModuleRecords({ directory, partials, logger });
     this.#logger = logger;

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { Changes } from '../changes.ts';
 import type { Logger } from '../logger.ts';
 import { Holds } from './holds.ts';
 import { LastUses } from './last-uses.ts';
@@ -9,11 +10,17 @@ export interface Keeping {
   readonly room: Room;
   readonly uses: LastUses;
   readonly holds: Holds;
+  readonly changes: Changes;
 }
 
 /** Nobody keeps house: there is no limit, and what is used is not written down. */
 export function freeKeeping(deps: { directory: string; logger: Logger }): Keeping {
-  return { room: unlimitedRoom, uses: new LastUses({ ...deps, isWritten: false }), holds: new Holds() };
+  return {
+    room: unlimitedRoom,
+    uses: new LastUses({ ...deps, isWritten: false }),
+    holds: new Holds(),
+    changes: new Changes(),
+  };
 }
 
 /** Notes that a file is used, and holds it until the stream is closed. */

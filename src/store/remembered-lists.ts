@@ -1,5 +1,6 @@
 import type { Stats } from 'node:fs';
 import { LRUCache } from 'lru-cache';
+import type { Changes } from '../changes.ts';
 import { fileIdentity } from './mirror-documents.ts';
 
 /** A directory that changed this recently may change again without its time stamp showing it. */
@@ -21,8 +22,12 @@ interface Remembered<T> {
 /** What is listed of directories, for as long as nobody touches them. */
 export class RememberedLists<T> {
   readonly #lists = new LRUCache<string, Remembered<T>>({ max: MAX_REMEMBERED });
-  /** Changes of our own so far: a list that was made meanwhile may lack one of them. */
-  #changes = 0;
+  readonly #changes: Changes;
+
+  /** @param changes of our own: a list that was made meanwhile may lack one of them */
+  constructor(changes: Changes) {
+    this.#changes = changes;
+  }
 
   /**
    * The list of a directory, remembered or made anew: the same array until something changes. What this process
@@ -40,7 +45,7 @@ export class RememberedLists<T> {
     const known = this.#lists.get(directory);
     if (known && lookedAt - known.lookedAt < LOOK_AGAIN_MS) return known.list;
 
-    const changes = this.#changes;
+    const { count } = this.#changes;
     const seen = await look();
     if (!seen) return NOTHING;
     const identity = fileIdentity(seen);
@@ -49,14 +54,14 @@ export class RememberedLists<T> {
       return known.list;
     }
     const { list, isFinal } = await make();
-    const isQuiet = Date.now() - seen.mtimeMs > RACY_MS && changes === this.#changes;
+    const isQuiet = Date.now() - seen.mtimeMs > RACY_MS && count === this.#changes.count;
     if (isFinal && isQuiet) this.#lists.set(directory, { identity, list, lookedAt });
     return list;
   }
 
   /** We have changed what is in the directory. */
   forget(directory: string): void {
-    this.#changes += 1;
+    this.#changes.note();
     this.#lists.delete(directory);
   }
 }

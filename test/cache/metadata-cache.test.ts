@@ -141,7 +141,11 @@ describe('fresh', () => {
     const { gets } = store;
     await pass(FRESH_MS - 1);
     expect(await read()).toBe(first);
-    expect(first).toEqual({ value: ['one'], fetchedAt: 1_800_000_000_000 });
+    expect(first).toMatchObject({
+      value: ['one'],
+      fetchedAt: 1_800_000_000_000,
+      freshUntil: 1_800_000_000_000 + FRESH_MS,
+    });
     expect(upstream.calls).toBe(1);
     expect(store.gets).toBe(gets);
   });
@@ -394,7 +398,7 @@ describe('stale', () => {
 
     slow.settle(['late']);
     await pass(0);
-    expect(await read()).toEqual({ value: ['late'], fetchedAt: 1_800_000_000_000 + FRESH_MS });
+    expect(await read()).toMatchObject({ value: ['late'], fetchedAt: 1_800_000_000_000 + FRESH_MS });
   });
 
   it('asks again two seconds after a slow refresh failed', async () => {

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ProviderArchive } from '../../src/address/archive.ts';
+import { Changes } from '../../src/changes.ts';
 import type { Logger } from '../../src/logger.ts';
 import { DiskUse } from '../../src/mirror/disk-use.ts';
 import { Pins } from '../../src/mirror/pins.ts';
@@ -67,7 +68,7 @@ export async function openHouse(
   const pins = new Pins({ file: new PinFile({ directory, partials }) });
   const use = new DiskUse({ directory, uses, now });
   const quota = new Quota({ limit, use, holds, uses, pins, isSealed, logger });
-  const keeping = { room: quota, uses, holds };
+  const keeping = { room: quota, uses, holds, changes: new Changes() };
   const hasher = new PackageHasher();
   const store = await DirectoryArchiveStore.open({ directory, hasher, keeping, logger });
   const modules = await DirectoryModuleStore.open({ directory, keeping, logger });
