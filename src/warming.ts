@@ -6,6 +6,7 @@ import type { Logger } from './logger.ts';
 import type { Metrics } from './metrics.ts';
 import type { JobHead } from './mirror/job.ts';
 import type { ModuleMirror } from './mirror/module-mirror.ts';
+import type { Opening } from './mirror/opening.ts';
 import type { ProviderMirror } from './mirror/provider-mirror.ts';
 import type { ProviderReleases } from './mirror/provider-releases.ts';
 import type { WantedItem } from './mirror/wanted.ts';
@@ -35,6 +36,7 @@ export function assembleWarming(
     modules: ModuleMirror;
     reader: WishReader;
     isStored: (wanted: WantedItem) => Promise<boolean>;
+    opening: Opening;
     authenticator: Authenticator;
     metadataStore: MetadataStore;
     metrics: Metrics;
@@ -48,6 +50,7 @@ export function assembleWarming(
     modules,
     reader,
     isStored,
+    opening,
     authenticator,
     metadataStore: store,
     metrics,
@@ -59,7 +62,8 @@ export function assembleWarming(
     store,
     warm: new Warm({ providers: mirror, releases, modules, logger }),
     isStored,
-    plan: (wish, mayWarm, signal) => planner.plan(wish, mayWarm, signal),
+    plan: (wish, mayWarm, options) => planner.plan(wish, mayWarm, options),
+    opening,
     mayWarm: (by) => permissionOf(by, authenticator),
     // Clients find a turn, whatever is warmed.
     concurrency: Math.max(1, Math.min(warm.concurrency, limits.downloads - 1)),

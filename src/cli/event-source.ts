@@ -8,11 +8,15 @@ export interface ReceivedEvent {
   readonly data: unknown;
 }
 
-/** Server-sent events with data of JSON. Ends with the stream, also when that breaks off; closes it. */
-export async function* receivedEvents(stream: Readable): AsyncGenerator<ReceivedEvent> {
+/**
+ * Server-sent events with data of JSON. Ends with the stream, also when that breaks off; closes it.
+ * @param onHeard called for every line, those included that only show that somebody is there
+ */
+export async function* receivedEvents(stream: Readable, onHeard: () => void = () => {}): AsyncGenerator<ReceivedEvent> {
   let fields = new Map<string, string>();
   try {
     for await (const line of createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })) {
+      onHeard();
       if (line !== '') {
         const [, name = '', value = ''] = /^([^:]*):? ?(.*)$/.exec(line) ?? [];
         fields.set(name, value);

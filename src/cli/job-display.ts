@@ -1,5 +1,5 @@
 import { formatDiagnostic } from '../configuration/requirements.ts';
-import type { JobItemDocument, JobProgressDocument, WholeJobDocument } from '../http/job-documents.ts';
+import type { JobItemDocument, JobProgressDocument, ToldJobDocument } from '../http/job-documents.ts';
 import { counted, shownSize, table } from './tables.ts';
 
 /** How a job is shown while it runs, and once it has ended. */
@@ -9,7 +9,8 @@ export interface JobDisplay {
   progress(progress: JobProgressDocument): void;
   /** The server is not there for the moment. */
   lost(): void;
-  ended(job: WholeJobDocument): void;
+  /** @param items those with an outcome */
+  ended(job: ToldJobDocument, items: readonly JobItemDocument[]): void;
 }
 
 /** For programs: one JSON object a line. */
@@ -22,13 +23,13 @@ export class JobLines implements JobDisplay {
     this.#print('item', item);
   }
 
-  progress({ totals, bytes }: JobProgressDocument): void {
-    this.#print('progress', { totals, bytes });
+  progress({ state, totals, bytes }: JobProgressDocument): void {
+    this.#print('progress', { state, totals, bytes });
   }
 
   lost(): void {}
 
-  ended({ items: _, diagnostics, ...job }: WholeJobDocument): void {
+  ended({ diagnostics, ...job }: ToldJobDocument): void {
     for (const diagnostic of diagnostics) this.#print('diagnostic', diagnostic);
     this.#print('end', job);
   }
@@ -52,17 +53,20 @@ export class JobStatusLine implements JobDisplay {
 
   item(): void {}
 
-  progress({ totals, bytes }: JobProgressDocument): void {
-    if (totals.items > 0) this.#draw(`${totals.items - totals.waiting} of ${totals.items}: ${summary(totals, bytes)}`);
+  progress({ state, totals, bytes, reason = '' }: JobProgressDocument): void {
+    const done = `${totals.items - totals.waiting} of ${totals.items}`;
+    if (state === 'planning') this.#draw(`looking up versions: ${counted(totals.items, 'item')} so far`);
+    else if (state === 'paused') this.#draw(`${done}: paused: ${reason}`);
+    else if (totals.items > 0) this.#draw(`${done}: ${summary(totals, bytes)}`);
   }
 
   lost(): void {
     this.#draw('the server does not answer; trying again');
   }
 
-  ended(job: WholeJobDocument): void {
+  ended(job: ToldJobDocument, items: readonly JobItemDocument[]): void {
     this.#draw('');
-    this.#terminal.write(`${shownJob(job)}\n`);
+    this.#terminal.write(`${shownJob(job, items)}\n`);
   }
 
   #draw(line: string): void {
@@ -73,7 +77,10 @@ export class JobStatusLine implements JobDisplay {
 }
 
 /** What was found in the files, what is not there, and how much there is of everything. */
-export function shownJob({ state, reason, totals, bytes, diagnostics, items }: WholeJobDocument): string {
+export function shownJob(
+  { state, reason, totals, bytes, diagnostics }: ToldJobDocument,
+  items: readonly JobItemDocument[],
+): string {
   const rows = items
     .filter(({ outcome }) => outcome === 'failed' || outcome === 'unsupported')
     .map(({ name, outcome = '', reason: why = '' }) => [name, outcome, why]);
@@ -91,6 +98,6 @@ export function shownJob({ state, reason, totals, bytes, diagnostics, items }: W
   return parts.filter((part) => part !== '').join('\n');
 }
 
-function summary({ present, stored, unsupported, failed }: WholeJobDocument['totals'], bytes: number): string {
+function summary({ present, stored, unsupported, failed }: ToldJobDocument['totals'], bytes: number): string {
   return `${present} present, ${stored} stored (${shownSize(bytes)}), ${unsupported} unsupported, ${failed} failed`;
 }

@@ -53,8 +53,12 @@ async function at<T>(url: string, options: ServerOptions, work: (server: Running
   }
 }
 
-function said({ sealed, configured, by, changedAt }: SealDocument): string {
+function said({ sealed, configured, by, changedAt, underWay = [], unknown = false }: SealDocument): string {
   const state = sealed ? 'sealed: nothing leaves, what is stored is all there is' : 'not sealed: upstreams are asked';
-  if (configured) return `${state} (by the configuration)`;
-  return by === undefined ? state : `${state} (since ${changedAt}, by ${by})`;
+  const who = by === undefined ? '' : ` (since ${changedAt}, by ${by})`;
+  return [
+    `${state}${configured ? ' (by the configuration)' : who}`,
+    ...(underWay.length > 0 ? [`not ended yet: ${underWay.join(', ')}`] : []),
+    ...(unknown ? ['it is not known whether it was sealed before: the metadata store does not answer'] : []),
+  ].join('\n');
 }

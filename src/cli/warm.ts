@@ -1,17 +1,10 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
 import { Platform } from '../address/platform.ts';
-import type { JobItemDocument, JobProgressDocument, WholeJobDocument } from '../http/job-documents.ts';
 import { CommandFailed } from './command-failed.ts';
-import { receivedEvents } from './event-source.ts';
-import { type JobDisplay, JobLines, JobStatusLine } from './job-display.ts';
+import { followJob } from './follow-job.ts';
+import { JobLines, JobStatusLine } from './job-display.ts';
 import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
 import { collectWish } from './wish-files.ts';
-
-/** A server that is started again takes a while; in milliseconds. */
-const PATIENCE_MS = 120_000;
-const RETRY_MS = 500;
-const MAX_RETRY_MS = 5_000;
 
 /** Something is not there. */
 const PARTIAL = 1;
@@ -69,9 +62,9 @@ async function warm(args: readonly string[], options: WarmOptions): Promise<numb
       console.error(`\nlarder: job ${id} goes on; POST /admin/jobs/${id}/cancel ends it`);
       process.exit(130);
     });
-    await follow(server, id, display);
-    const job = (await server.get(`admin/jobs/${id}`)) as WholeJobDocument;
-    display.ended(job);
+    const events = (last: string | undefined) => server.events(`admin/jobs/${id}/events`, last);
+    const { job, items } = await followJob(id, { events, display });
+    display.ended(job, items);
     if (job.state === 'failed') return TROUBLE;
     const isWhole =
       job.state === 'finished' &&
@@ -80,36 +73,5 @@ async function warm(args: readonly string[], options: WarmOptions): Promise<numb
     return isWhole ? 0 : PARTIAL;
   } finally {
     await server.close();
-  }
-}
-
-/** Until the job has ended, however often the connection breaks. @throws CommandFailed when the server stays away */
-async function follow(server: RunningServer, id: string, display: JobDisplay): Promise<void> {
-  const told = new Set<string>();
-  const item = (one: JobItemDocument) => {
-    const key = `${one.kind ?? ''} ${one.name} ${one.outcome ?? ''}`;
-    if (one.outcome && !told.has(key)) display.item(one);
-    told.add(key);
-  };
-  let last: string | undefined;
-  let heardAt = performance.now();
-  for (let pause = RETRY_MS; ; pause = Math.min(pause * 2, MAX_RETRY_MS)) {
-    const stream = await server.events(`admin/jobs/${id}/events`, last);
-    for await (const event of stream ? receivedEvents(stream) : []) {
-      heardAt = performance.now();
-      pause = RETRY_MS;
-      last = event.id ?? last;
-      if (event.type === 'snapshot') for (const one of (event.data as WholeJobDocument).items) item(one);
-      if (event.type === 'item') item(event.data as JobItemDocument);
-      if (event.type === 'progress') display.progress(event.data as JobProgressDocument);
-      if (event.type === 'end') return;
-    }
-    if (performance.now() - heardAt > PATIENCE_MS) {
-      throw new CommandFailed(
-        `the server has not answered for two minutes; the job ${id} goes on when it is there again`,
-      );
-    }
-    display.lost();
-    await delay(pause);
   }
 }

@@ -1,24 +1,38 @@
 import { type Request, type RequestHandler, type Response, Router } from 'express';
+import { z } from 'zod';
 import { NotFound } from '../errors.ts';
 import { watchJob } from '../mirror/job-watch.ts';
 import type { Wish } from '../mirror/wanted.ts';
-import { JobIsRunning, type WarmJobs } from '../mirror/warm-jobs.ts';
+import { JobIsRunning, MirrorIsSealed, type WarmJobs } from '../mirror/warm-jobs.ts';
 import type { AuditTrail } from './audit-entry.ts';
 import type { Client } from './authenticate.ts';
 import { sendEvents } from './event-stream.ts';
-import { jobDocument, jobEvent, wholeJobDocument } from './job-documents.ts';
+import { jobDocument, jobEvent, jobPageDocument } from './job-documents.ts';
 import { RequestError } from './request-error.ts';
 import { allowOnly } from './request-guards.ts';
+import { parseRequest } from './request-schema.ts';
 import { notesOf } from './respond.ts';
 import { readWish } from './wish-request.ts';
+
+/** Items of a job in one answer: by default, and at most. */
+const DEFAULT_ITEMS = 500;
+const MAX_ITEMS = 5_000;
+
+const pageQuery = z.object({
+  items: z.coerce.number().int().min(0).max(MAX_ITEMS).default(DEFAULT_ITEMS),
+  after: z.coerce.number().int().min(0).default(0),
+});
 
 /**
  * Warming, for operators who were let in already:
  *
- * - `POST /admin/warm` with a wish: `202 {"job":"ID"}`, and `Location`
- * - `GET /admin/jobs`: `{"jobs":[…]}`, newest first; `GET /admin/jobs/ID`: one with all its items
- * - `GET /admin/jobs/ID/events`: server-sent events `snapshot`, `item`, `progress` and `end`, after which it is closed
- * - `POST /admin/jobs/ID/cancel`, or `DELETE /admin/jobs/ID`; `POST /admin/jobs/ID/retry`
+ * - `POST /admin/warm` with a wish: `202 {"job":"ID"}`, and `Location`; 409 while the mirror is sealed
+ * - `GET /admin/jobs`: `{"jobs":[…]}`, newest first
+ * - `GET /admin/jobs/ID?items=N&after=NEXT`: one of them, with so many of its items, and `next` when there are more
+ * - `GET /admin/jobs/ID/events`: server-sent events `snapshot`, `planned`, `item`, `progress` and `end`, after which it is
+ *   closed
+ * - `POST /admin/jobs/ID/cancel`, or `DELETE /admin/jobs/ID`
+ * - `POST /admin/jobs/ID/retry`: 409 while it runs, and while the mirror is sealed
  *
  * A token that is for some addresses only sees its own jobs.
  */
@@ -42,14 +56,15 @@ export function jobRoutes({
   /** @throws NotFound, also of what is not theirs */
   const visible = async (req: Request, res: Response) => {
     const id = String(req.params['id']);
-    const job = await jobs.get(id);
-    if (!isVisible(job.head.by, notesOf(res).client as Client)) throw new NotFound(`there is no job ${id}`);
-    return job;
+    const head = await jobs.head(id);
+    if (!isVisible(head.by, notesOf(res).client as Client)) throw new NotFound(`there is no job ${id}`);
+    return head;
   };
 
   const begin: RequestHandler = async (req, res) => {
     const client = notesOf(res).client as Client;
-    const { id, wish } = await jobs.create(await readWish(req, res, defaultClient), client.subject);
+    const wished = await readWish(req, res, defaultClient);
+    const { id, wish } = await jobs.create(wished, client.subject).catch(refusal);
     record('warm-began', req, res, { job: id, files: wish.files, platforms: wish.platforms });
     notesOf(res).outcome = 'began';
     send(res, 202, { job: id }, { Location: `jobs/${id}` });
@@ -61,30 +76,29 @@ export function jobRoutes({
     send(res, 200, { jobs: all.filter(({ by }) => isVisible(by, client)).map(jobDocument) });
   };
 
-  const show: RequestHandler = async (req, res) => send(res, 200, wholeJobDocument(await visible(req, res)));
+  const show: RequestHandler = async (req, res) => {
+    const { items: count, after } = parseRequest(pageQuery, req.query);
+    const { id } = await visible(req, res);
+    send(res, 200, jobPageDocument(await jobs.page(id, { after, count })));
+  };
 
   const watch: RequestHandler = async (req, res) => {
-    const { head } = await visible(req, res);
+    const { id } = await visible(req, res);
     const gone = new AbortController();
     res.once('close', () => gone.abort());
-    await sendEvents(res, events(jobs, head.id, lastEventOf(req), gone.signal), jobs.closing);
+    await sendEvents(res, events(jobs, id, lastEventOf(req), gone.signal), jobs.closing);
   };
 
   const cancel: RequestHandler = async (req, res) => {
-    const { head } = await visible(req, res);
+    const head = await visible(req, res);
     const cancelled = await jobs.cancel(head.id);
     if (head.state === 'running') record('warm-cancelled', req, res, { job: head.id });
     send(res, 200, jobDocument(cancelled));
   };
 
   const retry: RequestHandler = async (req, res) => {
-    const { id } = (await visible(req, res)).head;
-    try {
-      await jobs.retry(id);
-    } catch (error) {
-      if (!(error instanceof JobIsRunning)) throw error;
-      throw new RequestError(409, 'JOB_IS_RUNNING', `the job ${id} is still running`);
-    }
+    const { id } = await visible(req, res);
+    await jobs.retry(id).catch(refusal);
     record('warm-retried', req, res, { job: id });
     send(res, 202, { job: id }, { Location: `../${id}` });
   };
@@ -104,6 +118,17 @@ export function jobRoutes({
 
 async function* events(jobs: WarmJobs, id: string, after: number | undefined, signal: AbortSignal) {
   for await (const event of watchJob(jobs, id, { after, signal })) yield jobEvent(event);
+}
+
+/** What stands against it for the moment. */
+function refusal(error: unknown): never {
+  if (error instanceof JobIsRunning) throw new RequestError(409, 'JOB_IS_RUNNING', 'the job is still running');
+  if (!(error instanceof MirrorIsSealed)) throw error;
+  throw new RequestError(409, 'SEALED', 'this mirror is sealed: nothing can be brought in', {
+    hint:
+      'open it for as long as that takes (larder seal --off, or PUT /admin/seal with {"sealed":false}; where the ' +
+      'configuration seals it: without sealed: true), or carry it in with larder import. What is missing larder gaps tells',
+  });
 }
 
 function isVisible(by: string, client: Client): boolean {

@@ -13,7 +13,7 @@ import { sendDocument } from './send-document.ts';
 
 const sealBody = z.strictObject({ sealed: z.boolean() });
 
-/** Whether nothing leaves, whether the configuration says so, and who last changed it at run time, and when. */
+/** Whether nothing leaves, whether the configuration says so, who last changed it at run time, and what has not ended yet. */
 export type SealDocument = SealState;
 
 /**
@@ -21,7 +21,9 @@ export type SealDocument = SealState;
  *
  * - `GET /admin/seal`: `{"sealed":true,"configured":false,"changedAt":"…","by":"ops"}`
  * - `PUT /admin/seal` with `{"sealed":true}` or `{"sealed":false}`: the same. Once it is answered that Larder is sealed,
- *   nothing leaves it any more. 409 for unsealing what the configuration seals.
+ *   it begins nothing that leaves it. What was on its way has ended by then, or is told: `"underWay":["module packages"]`
+ *   has what could not be ended within 15 s, and `GET` tells of it until it has. 409 for unsealing what the configuration
+ *   seals.
  */
 export function sealRoutes({ seal, audit }: { seal: Seal; audit?: AuditTrail | undefined }): Router {
   const router = Router({ caseSensitive: true, strict: true });

@@ -14,13 +14,16 @@ export interface JobItemDocument {
   readonly bytes?: number | undefined;
 }
 
+/** `planning`: it is being found out what it consists of. `paused`: the mirror is sealed, it goes on once that is over. */
+export type JobState = JobHead['state'] | 'planning' | 'paused';
+
 /** How far a job is, as JSON. */
 export interface JobProgressDocument {
-  readonly state: JobHead['state'];
-  /** Why it failed as a whole. */
+  readonly state: JobState;
+  /** Why it failed as a whole, or is paused. */
   readonly reason?: string | undefined;
   readonly endedAt?: string | undefined;
-  /** `waiting` are those without an outcome. */
+  /** `waiting` are those without an outcome. While it is `planning` there may be more. */
   readonly totals: JobHead['totals'] & { readonly waiting: number };
   /** Fetched so far. */
   readonly bytes: number;
@@ -42,10 +45,16 @@ export interface JobDocument extends JobProgressDocument {
   };
 }
 
-/** A job with all that it consists of, as JSON. */
-export interface WholeJobDocument extends JobDocument {
+/** A job and what there was to say about its wish, as JSON. */
+export interface ToldJobDocument extends JobDocument {
   readonly diagnostics: JobFindings['diagnostics'];
+}
+
+/** A job with some of what it consists of, as JSON. */
+export interface JobPageDocument extends ToldJobDocument {
   readonly items: readonly JobItemDocument[];
+  /** With it as `after` the next items are answered. Absent with the last of them. */
+  readonly next?: number | undefined;
 }
 
 export function jobDocument(head: JobHead): JobDocument {
@@ -54,19 +63,31 @@ export function jobDocument(head: JobHead): JobDocument {
   return { id, by, createdAt, ...progressDocument(head), wish: asked };
 }
 
-export function wholeJobDocument({ head, items, findings }: Job): WholeJobDocument {
-  return { ...jobDocument(head), diagnostics: findings.diagnostics, items: items.map(itemDocument) };
+export function jobPageDocument({ items, next, ...job }: Job & { next?: number | undefined }): JobPageDocument {
+  return { ...toldJobDocument(job), items: items.map(itemDocument), next };
 }
 
 export function jobEvent({ type, sequence, ...event }: JobEvent): ServerSentEvent {
-  if ('job' in event) return { type, id: sequence, data: wholeJobDocument(event.job) };
+  if ('job' in event) return { type, id: sequence, data: toldJobDocument(event.job) };
   if ('item' in event) return { type, id: sequence, data: itemDocument(event.item) };
   return { type, id: sequence, data: progressDocument(event.head) };
 }
 
-function progressDocument({ state, reason, endedAt, totals, bytes }: JobHead): JobProgressDocument {
+function toldJobDocument({ head, findings }: Pick<Job, 'head' | 'findings'>): ToldJobDocument {
+  return { ...jobDocument(head), diagnostics: findings.diagnostics };
+}
+
+function progressDocument({ endedAt, totals, bytes, ...head }: JobHead): JobProgressDocument {
   const waiting = totals.items - totals.present - totals.stored - totals.unsupported - totals.failed;
+  const state = stateOf(head);
+  const reason = state === 'paused' ? 'this mirror is sealed; the job goes on once it is unsealed' : head.reason;
   return { state, reason, endedAt, totals: { ...totals, waiting }, bytes };
+}
+
+function stateOf({ state, isPaused, isPlanned }: Pick<JobHead, 'state' | 'isPaused' | 'isPlanned'>): JobState {
+  if (state !== 'running') return state;
+  if (isPaused) return 'paused';
+  return isPlanned ? 'running' : 'planning';
 }
 
 function itemDocument({ sequence: _, ...item }: JobItem): JobItemDocument {

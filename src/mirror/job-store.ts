@@ -1,7 +1,16 @@
 import { Platform } from '../address/platform.ts';
 import { metadataKeys } from '../store/keys.ts';
 import type { MetadataStore } from '../store/metadata-store.ts';
-import { type Job, type JobEntry, type JobFindings, type JobHead, type JobItem, NO_FINDINGS, stored } from './job.ts';
+import {
+  type Job,
+  type JobEntry,
+  type JobFindings,
+  type JobHead,
+  type JobItem,
+  type JobPage,
+  NO_FINDINGS,
+  stored,
+} from './job.ts';
 import type { Wish } from './wanted.ts';
 
 /** How long a job can be looked at, and how many there are. */
@@ -43,6 +52,20 @@ export class JobStore {
     await entering;
   }
 
+  /** Leaves nothing of a job that could not be begun, as far as the store lets it. Never rejects. */
+  async discard(head: JobHead): Promise<void> {
+    const leaving = this.#indexing.then(async () => {
+      const entries = await this.index();
+      if (!entries.some(({ id }) => id === head.id)) return;
+      await this.#put(
+        metadataKeys.jobs,
+        entries.filter(({ id }) => id !== head.id),
+      );
+    });
+    this.#indexing = leaving.catch(() => {});
+    await Promise.allSettled([leaving, this.#removeAll(head)]);
+  }
+
   async head(id: string): Promise<JobHead | undefined> {
     return stored.head(await this.#get(metadataKeys.job(id)));
   }
@@ -51,16 +74,31 @@ export class JobStore {
     await this.#put(metadataKeys.job(head.id), head);
   }
 
-  /** Pieces that are lost are items that are lost: nothing tells what they were. */
   async job(id: string): Promise<Job | undefined> {
     const head = await this.head(id);
     if (!head) return undefined;
-    const pieces = Array.from({ length: Math.ceil(head.totals.items / PIECE_ITEMS) }, (_, index) => index);
-    const items = await Promise.all(
-      pieces.map(async (piece) => stored.items(await this.#get(metadataKeys.jobItems(id, piece))) ?? []),
+    const { items } = await this.page(head, { after: 0, count: head.totals.items });
+    return { head, items, findings: await this.findings(id) };
+  }
+
+  /** Pieces that are lost are items that are lost: nothing tells what they were. */
+  async page({ id, totals }: JobHead, { after, count }: { after: number; count: number }): Promise<JobPage> {
+    const end = Math.min(after + count, totals.items);
+    const next = end < totals.items ? end : undefined;
+    if (after >= end) return { items: [], next };
+    const first = Math.floor(after / PIECE_ITEMS);
+    const pieces = await Promise.all(
+      Array.from({ length: Math.ceil(end / PIECE_ITEMS) - first }, async (_, index) => {
+        const begin = (first + index) * PIECE_ITEMS;
+        const items = stored.items(await this.#get(metadataKeys.jobItems(id, first + index))) ?? [];
+        return items.slice(Math.max(after - begin, 0), end - begin);
+      }),
     );
-    const findings = stored.findings(await this.#get(metadataKeys.jobFindings(id))) ?? NO_FINDINGS;
-    return { head, items: items.flat(), findings };
+    return { items: pieces.flat(), next };
+  }
+
+  async findings(id: string): Promise<JobFindings> {
+    return stored.findings(await this.#get(metadataKeys.jobFindings(id))) ?? NO_FINDINGS;
   }
 
   /** @param piece the how manieth, counted from 0 */
@@ -69,15 +107,14 @@ export class JobStore {
     await this.#put(metadataKeys.jobItems(id, piece), items.slice(begin, begin + PIECE_ITEMS));
   }
 
-  /** Resolves to the number of pieces. */
-  async putWish(id: string, { files, platforms, client }: Wish): Promise<number> {
-    const text = JSON.stringify({ files, platforms: platforms.map(String), client });
-    const pieces = Math.ceil(text.length / WISH_PIECE_LENGTH);
-    for (let piece = 0; piece < pieces; piece += 1) {
-      const begin = piece * WISH_PIECE_LENGTH;
-      await this.#put(metadataKeys.jobWish(id, piece), text.slice(begin, begin + WISH_PIECE_LENGTH));
-    }
-    return pieces;
+  /** Pieces from the one with this number on, up to the other one. */
+  async dropItems(id: string, first: number, end: number): Promise<void> {
+    for (let piece = first; piece < end; piece += 1) await this.#store.delete(metadataKeys.jobItems(id, piece));
+  }
+
+  /** @param pieces what `wishPieces` made of it */
+  async putWish(id: string, pieces: readonly string[]): Promise<void> {
+    for (const [piece, text] of pieces.entries()) await this.#put(metadataKeys.jobWish(id, piece), text);
   }
 
   async wish({ id, wish }: JobHead): Promise<Wish | undefined> {
@@ -108,10 +145,12 @@ export class JobStore {
 
   async #remove(id: string): Promise<void> {
     const head = await this.head(id);
-    if (!head) return;
-    const pieces = Math.ceil(head.totals.items / PIECE_ITEMS);
-    for (let piece = 0; piece < pieces; piece += 1) await this.#store.delete(metadataKeys.jobItems(id, piece));
-    for (let piece = 0; piece < head.wish.pieces; piece += 1) await this.#store.delete(metadataKeys.jobWish(id, piece));
+    if (head) await this.#removeAll(head);
+  }
+
+  async #removeAll({ id, totals, wish }: JobHead): Promise<void> {
+    await this.dropItems(id, 0, Math.ceil(totals.items / PIECE_ITEMS));
+    for (let piece = 0; piece < wish.pieces; piece += 1) await this.#store.delete(metadataKeys.jobWish(id, piece));
     await this.#store.delete(metadataKeys.jobFindings(id));
     await this.#store.delete(metadataKeys.job(id));
   }
@@ -123,6 +162,14 @@ export class JobStore {
   async #put(key: string, value: unknown): Promise<void> {
     await this.#store.put(key, { value, fetchedAt: this.#now() }, KEEP_MS);
   }
+}
+
+/** A wish as it is written down. */
+export function wishPieces({ files, platforms, client }: Wish): string[] {
+  const text = JSON.stringify({ files, platforms: platforms.map(String), client } satisfies StoredWish);
+  return Array.from({ length: Math.ceil(text.length / WISH_PIECE_LENGTH) }, (_, piece) =>
+    text.slice(piece * WISH_PIECE_LENGTH, (piece + 1) * WISH_PIECE_LENGTH),
+  );
 }
 
 interface StoredWish {

@@ -1,4 +1,4 @@
-import type { Job, JobHead, JobItem } from './job.ts';
+import { type Job, type JobHead, type JobItem, keyOf } from './job.ts';
 import type { WarmJobs } from './warm-jobs.ts';
 
 /** While nothing but bytes comes in, that is told this often; in milliseconds. */
@@ -8,14 +8,15 @@ const ELSEWHERE_MS = 1_000;
 
 /** What happens to a job. `sequence` is the last outcome that whoever hears this knows of. */
 export type JobEvent =
-  | { readonly type: 'snapshot'; readonly sequence: number; readonly job: Job }
-  | { readonly type: 'item'; readonly sequence: number; readonly item: JobItem }
-  | { readonly type: 'progress' | 'end'; readonly sequence: number; readonly head: JobHead };
+  | { readonly type: 'planned' | 'item'; readonly sequence: number; readonly item: JobItem }
+  | { readonly type: 'progress'; readonly sequence: number; readonly head: JobHead }
+  /** Of what it consists the other events tell. */
+  | { readonly type: 'snapshot' | 'end'; readonly sequence: number; readonly job: Job };
 
 /**
  * All that happens to a job until it ends, at the pace of whoever takes it: what comes meanwhile is told together.
- * Begins with all there is, or with what came after the outcome `after`. Ends early when `signal` says so, and when this
- * server shuts down.
+ * Begins with the job itself, then all outcomes and all that waits for one; or with what came after the outcome `after`.
+ * Ends early when `signal` says so, and when this server shuts down.
  * @throws NotFound, StorageFailed
  */
 export async function* watchJob(
@@ -25,22 +26,32 @@ export async function* watchJob(
 ): AsyncGenerator<JobEvent> {
   const signal = AbortSignal.any([gone, jobs.closing]);
   let job = await jobs.get(id);
-  let known = job.head.sequence;
-  // What is ahead of us was counted by a server that did not get to writing it down.
-  if (after !== undefined && after <= known) known = after;
-  else yield { type: 'snapshot', sequence: known, job };
+  let known = 0;
+  let planned = new Set<string>();
+  // What is ahead of us was counted by a server that did not get to writing it down. What was planned has no number.
+  if (after !== undefined && after <= job.head.sequence && job.head.isPlanned) {
+    known = after;
+    planned = new Set(job.items.map(keyOf));
+  } else {
+    yield { type: 'snapshot', sequence: known, job };
+  }
   let told = '';
   for (;;) {
     for (const { sequence, item } of since(job, known)) {
       known = sequence;
+      planned.add(keyOf(item));
       yield { type: 'item', sequence, item };
     }
+    for (const item of job.items.filter((one) => !one.outcome && !planned.has(keyOf(one)))) {
+      planned.add(keyOf(item));
+      yield { type: 'planned', sequence: known, item };
+    }
     const { head } = job;
-    const progress = JSON.stringify([head.totals, head.bytes]);
+    const progress = JSON.stringify([head.totals, head.bytes, head.isPlanned, head.isPaused ?? false]);
     if (progress !== told) yield { type: 'progress', sequence: known, head };
     told = progress;
     if (head.state !== 'running') {
-      yield { type: 'end', sequence: known, head };
+      yield { type: 'end', sequence: known, job };
       return;
     }
     await change(jobs, id, signal);

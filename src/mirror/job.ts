@@ -44,8 +44,10 @@ const headShape = z.object({
     client: z.enum(['opentofu', 'terraform']),
     pieces: count,
   }),
-  /** Whether it is known what the job consists of. */
+  /** Whether it is known what the job consists of. Until then its items are those that were found so far. */
   isPlanned: z.boolean(),
+  /** It waits until the mirror is unsealed. */
+  isPaused: z.boolean().optional(),
   totals: z.object({ items: count, present: count, stored: count, unsupported: count, failed: count }),
   /** Bytes fetched, those of what is still arriving included. */
   bytes: count,
@@ -82,6 +84,12 @@ export type JobFindings = Readonly<z.output<typeof findingsShape>>;
 /** One of the jobs that there are. */
 export type JobEntry = Readonly<z.output<typeof indexShape>[number]>;
 
+/** Some of the items of a job, and how many there are before the next ones; `undefined` after the last. */
+export interface JobPage {
+  readonly items: readonly JobItem[];
+  readonly next: number | undefined;
+}
+
 /** A job with all that it consists of. */
 export interface Job {
   readonly head: JobHead;
@@ -112,15 +120,20 @@ export function wantedOf({ name, kind }: JobItem): WantedItem | undefined {
   return undefined;
 }
 
-/** Each of them once, in order of first appearance. */
-export function itemsOf(planned: readonly PlannedItem[]): JobItem[] {
-  const items = planned.map((one): JobItem => {
-    if ('wanted' in one) return { name: nameOf(one.wanted), kind: one.wanted.kind };
-    return { name: one.unplanned, outcome: one.outcome, reason: one.reason };
-  });
-  return [
-    ...new Map(items.toReversed().map((item) => [`${item.kind ?? ''} ${item.name}`, item])).values(),
-  ].toReversed();
+/** What it is among the items of a job, before anything has become of it. */
+export function itemOf(planned: PlannedItem): JobItem {
+  if ('wanted' in planned) return { name: nameOf(planned.wanted), kind: planned.wanted.kind };
+  return { name: planned.unplanned, outcome: planned.outcome, reason: planned.reason };
+}
+
+/** No two items of a job have the same. */
+export function keyOf({ kind, name }: Pick<JobItem, 'kind' | 'name'>): string {
+  return `${kind ?? ''} ${name}`;
+}
+
+/** Nothing is to be done about it any more. */
+export function isSettled({ outcome: known }: JobItem): boolean {
+  return known === 'present' || known === 'stored' || known === 'unsupported';
 }
 
 /** How many of the items came to what. */

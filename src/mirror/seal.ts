@@ -1,8 +1,10 @@
+import { StorageFailed } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { metadataKeys } from '../store/keys.ts';
 import type { MetadataStore } from '../store/metadata-store.ts';
 import { readSealRecord, type SealFile, type SealRecord } from '../store/seal-file.ts';
 import { settledWithin } from '../time-limit.ts';
+import { Opening } from './opening.ts';
 
 /** How long it takes at most until a replica sees that another one was sealed, in milliseconds. */
 const LOOK_MS = 2_000;
@@ -19,12 +21,19 @@ export interface SealState {
   /** ISO 8601, and the name of a token: of the last change at run time. */
   readonly changedAt?: string;
   readonly by?: string;
+  /** It was sealed while this was on its way outside, and not all of it has ended yet. */
+  readonly underWay?: readonly string[];
+  /** Neither file nor metadata store could tell whether it was sealed before: it is taken not to be. */
+  readonly unknown?: true;
 }
 
 /** What has to happen when it changes. */
 export interface SealEffects {
-  /** Ends what is under way. Nothing new is begun by then. Resolves when nothing of it is left. */
-  sealed(): Promise<unknown>;
+  /**
+   * Ends what is under way, kind by kind, with names that people can read. Nothing new is begun by then. Each resolves when
+   * nothing of its kind is left.
+   */
+  sealed(): Readonly<Record<string, Promise<unknown>>>;
   unsealed(): void;
 }
 
@@ -34,13 +43,20 @@ export interface SealEffects {
  * replaces the other: neither a lost Redis nor a lost file unseals, and replicas learn of it from either.
  */
 export class Seal {
+  /** For work that waits until it is open. */
+  readonly opening = new Opening();
   readonly #configured: boolean;
   readonly #file: Pick<SealFile, 'read' | 'write'>;
   readonly #store: Pick<MetadataStore, 'get' | 'put'>;
   readonly #logger: Logger;
+  readonly #endingMs: number;
   #known: SealRecord | undefined;
   /** The file says nothing, and nobody else does: it may have said that it is sealed. */
   #isDoubtful = false;
+  /** There is no file, and the store does not answer: it may say that it is sealed. */
+  #isUnknown = false;
+  /** What was under way when it was sealed, and still is. */
+  #ending: ReadonlySet<string> = new Set();
   #effects: SealEffects | undefined;
   #timer: NodeJS.Timeout | undefined;
   #isFailing = false;
@@ -52,18 +68,32 @@ export class Seal {
     this.#file = deps.file;
     this.#store = deps.store;
     this.#logger = deps.logger;
+    this.#endingMs = deps.endingMs ?? ENDING_MS;
   }
 
   /** @throws StorageFailed when the file cannot be read */
   static async open(deps: SealDeps): Promise<Seal> {
     const seal = new Seal(deps);
     const written = await deps.file.read();
-    seal.#known = later(written === 'damaged' ? undefined : written, await seal.#told().catch(() => undefined));
+    let silence: unknown;
+    const told = await seal.#told().catch((error: unknown) => {
+      silence = error;
+      return undefined;
+    });
+    seal.#known = later(written === 'damaged' ? undefined : written, told);
     seal.#isDoubtful = written === 'damaged' && seal.#known === undefined;
+    seal.#isUnknown = silence !== undefined && written === undefined && !deps.configured;
+    if (seal.isSealed) seal.opening.seal();
     if (seal.#isDoubtful) {
       deps.logger.error('seal.json is damaged: sealed until somebody says otherwise', { command: 'larder seal --off' });
     } else if (seal.isSealed) {
       deps.logger.info('sealed: nothing leaves, what is stored is all there is', { ...seal.state() });
+    } else if (seal.#isUnknown) {
+      deps.logger.error(
+        'NOT SEALED, although it may have been: there is no seal.json, and the metadata store does not answer. ' +
+          'Upstreams are asked until it does; sealed: true in the configuration keeps that from happening',
+        { error: silence },
+      );
     }
     return seal;
   }
@@ -79,7 +109,15 @@ export class Seal {
       configured: this.#configured,
       ...(changedAt !== undefined && { changedAt }),
       ...(by !== undefined && { by }),
+      ...(this.#ending.size > 0 && { underWay: [...this.#ending] }),
+      ...(this.#isUnknown && { unknown: true }),
     };
+  }
+
+  /** Resolves when it is known whether to be sealed. @throws StorageFailed */
+  async check(): Promise<void> {
+    if (!this.#isUnknown) return;
+    throw new StorageFailed('finding out whether this mirror was sealed', undefined);
   }
 
   /** From now on changes take effect, those that other replicas make as well. */
@@ -89,8 +127,9 @@ export class Seal {
   }
 
   /**
-   * Seals or unseals. When it resolves that is kept, and if sealed nothing leaves this replica any more; others follow
-   * within seconds.
+   * Seals or unseals. When it resolves that is kept, and if sealed nothing new leaves this replica any more. What was on its
+   * way has ended, or could not be ended within 15 s: then `state()` tells what that is. Other replicas follow within
+   * seconds.
    * @param by name of a token
    * @returns whether that was a change
    * @throws StorageFailed when it cannot be kept: then nothing has changed
@@ -116,7 +155,7 @@ export class Seal {
   async #look(): Promise<void> {
     try {
       const written = await this.#file.read();
-      const told = await this.#told().catch(() => undefined);
+      const told = await this.#heard();
       const file = written === 'damaged' ? undefined : written;
       const newest = later(later(this.#known, told), file);
       if (!newest) return;
@@ -134,17 +173,52 @@ export class Seal {
     const wasSealed = this.isSealed;
     this.#known = record;
     this.#isDoubtful = false;
+    this.#isUnknown = false;
     if (this.isSealed === wasSealed) return;
     if (!this.isSealed) {
+      this.#ending = new Set();
       this.#effects?.unsealed();
+      this.opening.unseal();
       this.#logger.info('unsealed: upstreams are asked again', { by: record.by });
       return;
     }
-    const ended = this.#effects?.sealed().then(() => true);
-    if (ended && !(await settledWithin(ended, ENDING_MS))) {
-      this.#logger.warn('sealed, but what was under way is slow to end', { waitedMs: ENDING_MS });
+    this.opening.seal();
+    await settledWithin(this.#endAll(), this.#endingMs);
+    if (this.#ending.size > 0) {
+      const { underWay } = this.state();
+      this.#logger.warn('sealed, but what was under way is slow to end', { underWay, waitedMs: this.#endingMs });
     }
     this.#logger.info('sealed: nothing leaves, what is stored is all there is', { by: record.by });
+  }
+
+  /** Resolves when nothing is under way any more, if ever. Never rejects. */
+  async #endAll(): Promise<void> {
+    const ends = Object.entries(this.#effects?.sealed() ?? {});
+    const ending = new Set(ends.map(([what]) => what));
+    this.#ending = ending;
+    await Promise.all(
+      ends.map(async ([what, end]) => {
+        try {
+          await end;
+          ending.delete(what);
+        } catch (error) {
+          // Nobody knows whether it has ended.
+          this.#logger.error('what was under way could not be ended', { underWay: what, error });
+        }
+      }),
+    );
+  }
+
+  /** What the store says; `undefined` also when it does not answer. */
+  async #heard(): Promise<SealRecord | undefined> {
+    try {
+      const told = await this.#told();
+      if (this.#isUnknown) this.#logger.info('the metadata store answers: it is known whether to be sealed');
+      this.#isUnknown = false;
+      return told;
+    } catch {
+      return undefined;
+    }
   }
 
   async #told(): Promise<SealRecord | undefined> {
@@ -171,6 +245,8 @@ export interface SealDeps {
   readonly configured: boolean;
   readonly file: Pick<SealFile, 'read' | 'write'>;
   readonly store: Pick<MetadataStore, 'get' | 'put'>;
+  /** How long is waited for what is under way, in milliseconds. */
+  readonly endingMs?: number;
   readonly logger: Logger;
 }
 

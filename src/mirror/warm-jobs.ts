@@ -1,32 +1,28 @@
-import { randomBytes, randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
-import { setTimeout as delay } from 'node:timers/promises';
+import { randomBytes } from 'node:crypto';
 import pLimit from 'p-limit';
 import { kindOf } from '../configuration/file-kinds.ts';
 import { NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { MetadataStore } from '../store/metadata-store.ts';
-import { fetchedFor, type Job, type JobHead, type JobOwner, NO_FINDINGS, totalsOf } from './job.ts';
-import { JobStore, KEEP_MS, PIECE_ITEMS } from './job-store.ts';
+import { type Job, type JobHead, type JobItem, type JobPage, NO_FINDINGS, totalsOf } from './job.ts';
+import { newOwner } from './job-owners.ts';
+import { JobStore, KEEP_MS, PIECE_ITEMS, wishPieces } from './job-store.ts';
+import { LeftJobs, type Looks } from './left-jobs.ts';
+import { Opening } from './opening.ts';
 import type { WantedItem, Wish } from './wanted.ts';
 import type { Outcome, Warm } from './warm.ts';
 import { type MayWarm, type PlanWish, type RunDeps, WarmRun } from './warm-run.ts';
 
-/** How often it is looked whether a job has lost its replica, in milliseconds. */
-const LOOK_MS = 5_000;
-/** A replica that shows no life for so long is taken for dead, in milliseconds. */
-const DEAD_MS = 15_000;
-/** Two replicas that want the same job see each other within this time, in milliseconds. */
-const CLAIM_MS = 200;
 /** A job is written down every second, and jobs are listed: names of files, so many of them. */
 const MAX_FILES_SHOWN = 20;
-/** When this process began, in milliseconds since the epoch: in containers every one of them has the number 1. */
-const STARTED_AT = Math.round(performance.timeOrigin);
 /** Packages at once: half of what can be made, the rest is for clients. */
 const CONCURRENT_PACKAGES = 2;
 
 /** What runs cannot be begun again. */
 export class JobIsRunning extends Error {}
+
+/** Nothing can be brought in while the mirror is sealed. */
+export class MirrorIsSealed extends Error {}
 
 /**
  * Jobs that warm: kept in the metadata store, so that every replica can tell of them and none is lost with a process.
@@ -36,15 +32,15 @@ export class WarmJobs {
   readonly #store: JobStore;
   readonly #runs = new Map<string, { run: WarmRun; ended: Promise<void> }>();
   readonly #deps: Omit<ConstructorParameters<typeof WarmRun>[2], 'store' | 'inTurn'>;
-  readonly #onEnd: (head: JobHead) => void;
+  readonly #onEnd: (head: JobHead) => void | Promise<void>;
+  readonly #opening: Opening;
   readonly #logger: Logger;
-  readonly #looks: { readonly everyMs: number; readonly deadAfterMs: number };
+  readonly #left: LeftJobs;
   readonly #archives: ReturnType<typeof pLimit>;
   readonly #packages: ReturnType<typeof pLimit>;
-  readonly #instance = randomUUID();
+  readonly #owner = newOwner();
   readonly #closing = new AbortController();
   readonly #retrying = new Set<string>();
-  readonly #beats = new Map<string, { beat: string; seenAt: number }>();
   #looking: Promise<void> = Promise.resolve();
 
   constructor(deps: {
@@ -58,26 +54,45 @@ export class WarmJobs {
     /** Archives at once, for all jobs together. */
     concurrency: number;
     onOutcome?: (outcome: Outcome) => void;
-    onEnd?: (head: JobHead) => void;
+    /** Told when a job that ran here has ended. */
+    onEnd?: (head: JobHead) => void | Promise<void>;
+    /** Never sealed without it. */
+    opening?: Opening;
     /** Milliseconds before what was in trouble is tried again. */
     secondTryMs?: number;
-    /** How often it is looked for jobs that were left behind, and after which silence one is; in milliseconds. */
-    looks?: { readonly everyMs: number; readonly deadAfterMs: number };
+    /** How it is looked for jobs that were left behind. */
+    looks?: Partial<Looks>;
     logger: Logger;
   }) {
+    const { logger, onOutcome = () => {}, onEnd = () => {}, opening = new Opening() } = deps;
     this.#store = new JobStore(deps);
     this.#deps = {
       warm: deps.warm,
       isStored: deps.isStored,
       plan: deps.plan,
       mayWarm: deps.mayWarm,
-      onOutcome: deps.onOutcome ?? (() => {}),
+      onOutcome: (outcome) => {
+        try {
+          onOutcome(outcome);
+        } catch (error) {
+          logger.error('what has become of an item could not be told', { error });
+        }
+      },
+      opening,
       secondTryMs: deps.secondTryMs,
-      logger: deps.logger,
+      logger,
     };
-    this.#onEnd = deps.onEnd ?? (() => {});
-    this.#logger = deps.logger;
-    this.#looks = deps.looks ?? { everyMs: LOOK_MS, deadAfterMs: DEAD_MS };
+    this.#onEnd = onEnd;
+    this.#opening = opening;
+    this.#logger = logger;
+    this.#left = new LeftJobs({
+      store: this.#store,
+      owner: this.#owner,
+      runsHere: (id) => this.#runs.has(id),
+      goOn: (job) => this.#begin(job),
+      looks: deps.looks,
+      logger,
+    });
     this.#archives = pLimit(deps.concurrency);
     this.#packages = pLimit(Math.min(deps.concurrency, CONCURRENT_PACKAGES));
   }
@@ -94,7 +109,7 @@ export class WarmJobs {
 
   /** Goes on with what was left behind, now and whenever a replica dies. */
   start(): void {
-    this.#looking = this.#look();
+    this.#looking = this.#left.watch(this.closing);
   }
 
   /** Leaves the jobs where they are. Resolves when that is written down. */
@@ -107,12 +122,14 @@ export class WarmJobs {
   /**
    * Resolves when the job is written down; it has begun by then.
    * @param by `token:NAME`, or `schedule:FILE`
-   * @throws StorageFailed
+   * @throws StorageFailed: then nothing of it stays
+   * @throws MirrorIsSealed
    */
   async create(wish: Wish, by: string): Promise<JobHead> {
+    if (this.#opening.isSealed) throw new MirrorIsSealed();
     const id = newId();
     const now = new Date();
-    const pieces = await this.#store.putWish(id, withoutUnread(wish));
+    const pieces = wishPieces(withoutUnread(wish));
     const head: JobHead = {
       id,
       state: 'running',
@@ -123,16 +140,22 @@ export class WarmJobs {
         count: wish.files.length,
         platforms: wish.platforms.map(String),
         client: wish.client,
-        pieces,
+        pieces: pieces.length,
       },
       isPlanned: false,
       totals: totalsOf([]),
       bytes: 0,
       sequence: 0,
-      owner: this.#owner(),
+      owner: this.#owner,
     };
-    await this.#store.putHead(head);
-    await this.#store.enter(id, { isRunning: true, createdAt: now.getTime() });
+    try {
+      await this.#store.putWish(id, pieces);
+      await this.#store.putHead(head);
+      await this.#store.enter(id, { isRunning: true, createdAt: now.getTime() });
+    } catch (error) {
+      await this.#store.discard(head);
+      throw error;
+    }
     this.#begin({ head, items: [], findings: NO_FINDINGS });
     return head;
   }
@@ -146,20 +169,36 @@ export class WarmJobs {
 
   /** @throws NotFound, StorageFailed */
   async get(id: string): Promise<Job> {
-    const job = this.#runs.get(id)?.run.job ?? (await this.#store.job(id));
-    if (job && Date.now() - Date.parse(job.head.createdAt) < KEEP_MS) return job;
-    throw new NotFound(`there is no job ${id}`, { hint: 'jobs are kept for 30 days, and the last 100 of them' });
+    return found(id, this.#runs.get(id)?.run.job ?? (await this.#store.job(id)));
+  }
+
+  /** Without what it consists of. @throws NotFound, StorageFailed */
+  async head(id: string): Promise<JobHead> {
+    const head = this.#runs.get(id)?.run.job.head ?? (await this.#store.head(id));
+    return found(id, head && { head }).head;
+  }
+
+  /**
+   * Some of its items, and everything else of it.
+   * @param options.after how many items come before those
+   * @throws NotFound, StorageFailed
+   */
+  async page(id: string, options: { after: number; count: number }): Promise<Job & Pick<JobPage, 'next'>> {
+    const here = this.#runs.get(id)?.run.job;
+    if (here) return { ...here, ...pageOf(here.items, options) };
+    const head = await this.head(id);
+    return { head, ...(await this.#store.page(head, options)), findings: await this.#store.findings(id) };
   }
 
   /** What has ended stays as it is. Elsewhere it ends within moments. @throws NotFound, StorageFailed */
   async cancel(id: string): Promise<JobHead> {
-    const { head } = await this.get(id);
+    const head = await this.head(id);
     if (head.state !== 'running') return head;
     const here = this.#runs.get(id);
     if (here) {
       here.run.cancel();
       await here.ended;
-      return (await this.get(id)).head;
+      return this.head(id);
     }
     await this.#store.requestCancel(id);
     return head;
@@ -168,7 +207,7 @@ export class WarmJobs {
   /**
    * Does again what failed, and what was not done.
    * @throws NotFound, StorageFailed
-   * @throws JobIsRunning
+   * @throws JobIsRunning, MirrorIsSealed
    */
   async retry(id: string): Promise<JobHead> {
     if (this.#retrying.has(id)) throw new JobIsRunning();
@@ -181,7 +220,8 @@ export class WarmJobs {
   }
 
   async #retry(id: string): Promise<JobHead> {
-    if ((await this.get(id)).head.state === 'running') throw new JobIsRunning();
+    if ((await this.head(id)).state === 'running') throw new JobIsRunning();
+    if (this.#opening.isSealed) throw new MirrorIsSealed();
     // It may have ended without having written all of it down.
     await this.#runs.get(id)?.ended;
     const { head, items, findings } = await this.get(id);
@@ -194,14 +234,20 @@ export class WarmJobs {
       rest.outcome === 'failed' ? { name, kind } : { name, kind, ...rest },
     );
     const job: Job = {
-      head: { ...head, state: 'running', endedAt: undefined, reason: undefined, isPlanned, owner: this.#owner() },
+      head: { ...head, state: 'running', endedAt: undefined, reason: undefined, isPlanned, owner: this.#owner },
       items: left,
       findings,
     };
-    await this.#putWhole(job);
-    await this.#store.enter(id, { isRunning: true, createdAt: Date.parse(head.createdAt) });
+    try {
+      await this.#putWhole(job);
+      await this.#store.enter(id, { isRunning: true, createdAt: Date.parse(head.createdAt) });
+    } catch (error) {
+      // It has ended as before, as far as the store lets us say so.
+      await this.#putWhole({ head, items, findings }).catch(() => {});
+      throw error;
+    }
     this.#begin(job);
-    return (await this.get(id)).head;
+    return this.head(id);
   }
 
   /** Calls back after changes of a job that runs here; `undefined` when it does not. @returns ends that */
@@ -211,7 +257,7 @@ export class WarmJobs {
 
   #begin(job: Job): void {
     const { id } = job.head;
-    const run = new WarmRun(job, job.head.owner ?? this.#owner(), {
+    const run = new WarmRun(job, this.#owner, {
       ...this.#deps,
       store: this.#store,
       inTurn: (wanted, work) => this.#turns(wanted)(work),
@@ -219,62 +265,23 @@ export class WarmJobs {
     const ended = run.run().then(() => {
       if (this.#runs.get(id)?.run === run) this.#runs.delete(id);
       const { head } = run.job;
-      if (head.state !== 'running') this.#onEnd(head);
+      return head.state === 'running' ? undefined : this.#tell(head);
     });
     this.#runs.set(id, { run, ended });
     if (this.#closing.signal.aborted) run.handOver();
   }
 
-  #turns({ kind }: WantedItem): ReturnType<typeof pLimit> {
-    return kind === 'archive' ? this.#archives : this.#packages;
-  }
-
-  async #look(): Promise<void> {
-    for (let isFirst = true; !this.closing.aborted; isFirst = false) {
-      try {
-        for (const { id, isRunning } of await this.#store.index()) {
-          if (isRunning && !this.#runs.has(id)) await this.#takeOverIfLeft(id, isFirst);
-        }
-      } catch (error) {
-        // Silence of the store is none of the others.
-        this.#beats.clear();
-        this.#logger.debug('it could not be looked for jobs that were left behind', { error });
-      }
-      await delay(this.#looks.everyMs, undefined, { signal: this.closing }).catch(() => {});
+  /** Never rejects: a job has ended, whoever cannot hear of it. */
+  async #tell(head: JobHead): Promise<void> {
+    try {
+      await this.#onEnd(head);
+    } catch (error) {
+      this.#logger.error('the end of a job could not be told', { job: head.id, error });
     }
   }
 
-  async #takeOverIfLeft(id: string, isFirst: boolean): Promise<void> {
-    const head = await this.#store.head(id);
-    if (head?.state !== 'running' || !this.#isLeft(head, isFirst)) return;
-    const owner = this.#owner();
-    await this.#store.putHead({ ...head, owner });
-    await delay(CLAIM_MS, undefined, { signal: this.closing });
-    const job = await this.#store.job(id);
-    if (job?.head.owner?.instance !== owner.instance) return;
-    this.#logger.info('a job that was left behind is gone on with', { job: id });
-    const { totals, sequence } = job.head;
-    // Outcomes that were told of and not written down had numbers, too.
-    this.#begin({
-      head: {
-        ...job.head,
-        sequence: sequence + totals.items + 1,
-        bytes: fetchedFor(job.items),
-        isPlanned: job.head.isPlanned && job.items.length === totals.items,
-      },
-      items: job.items,
-      findings: job.findings,
-    });
-  }
-
-  /** Nobody's, or that of somebody who shows no life. */
-  #isLeft({ id, owner }: JobHead, isFirst: boolean): boolean {
-    if (!owner || (isFirst && isGone(owner))) return true;
-    const beat = `${owner.instance} ${owner.beat}`;
-    const seen = this.#beats.get(id);
-    if (seen?.beat === beat) return performance.now() - seen.seenAt >= this.#looks.deadAfterMs;
-    this.#beats.set(id, { beat, seenAt: performance.now() });
-    return false;
+  #turns({ kind }: WantedItem): ReturnType<typeof pLimit> {
+    return kind === 'archive' ? this.#archives : this.#packages;
   }
 
   async #putWhole({ head, items }: Job): Promise<void> {
@@ -283,10 +290,6 @@ export class WarmJobs {
       await this.#store.putItems(head.id, items, piece);
     }
     await this.#store.putHead({ ...head, totals: totalsOf(items) });
-  }
-
-  #owner(): JobOwner {
-    return { instance: this.#instance, host: hostname(), pid: process.pid, startedAt: STARTED_AT, beat: 0 };
   }
 }
 
@@ -299,16 +302,15 @@ function newId(): string {
   return `${time}-${randomBytes(3).toString('hex')}`;
 }
 
-/** A process of this very machine that is not there any more, or whose number we have now. */
-function isGone({ host, pid, startedAt }: JobOwner): boolean {
-  if (host !== hostname()) return false;
-  if (pid === process.pid) return startedAt !== STARTED_AT;
-  try {
-    process.kill(pid, 0);
-    return false;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ESRCH';
-  }
+/** Unless there is none, or it is as old as none that is kept. @throws NotFound */
+function found<T extends { readonly head: JobHead }>(id: string, job: T | undefined): T {
+  if (job && Date.now() - Date.parse(job.head.createdAt) < KEEP_MS) return job;
+  throw new NotFound(`there is no job ${id}`, { hint: 'jobs are kept for 30 days, and the last 100 of them' });
+}
+
+function pageOf(items: readonly JobItem[], { after, count }: { after: number; count: number }): JobPage {
+  const end = after + count;
+  return { items: items.slice(after, end), next: end < items.length ? end : undefined };
 }
 
 /** What is not read is not kept either: it may hold secrets. That it was there is told all the same. */

@@ -7,7 +7,7 @@ import type { ProviderMirror } from './provider-mirror.ts';
 import type { PlannedItem, Wish } from './wanted.ts';
 import { nameOf } from './warm.ts';
 import { WarmPlan } from './warm-plan.ts';
-import type { MayWarm, PlannedWish } from './warm-run.ts';
+import type { MayWarm, PlannedWish, PlanOptions } from './warm-run.ts';
 import type { WishReader } from './wish-reader.ts';
 
 type Modules = Pick<ModuleMirror, 'list' | 'locate' | 'openPackage' | 'describePackage'>;
@@ -35,7 +35,7 @@ export class WarmPlanner {
    * What modules require is in their packages: those come in meanwhile. Never rejects for what is in the wish.
    * @throws the reason of `signal`
    */
-  async plan(wish: Wish, mayWarm: MayWarm, signal: AbortSignal): Promise<PlannedWish> {
+  async plan(wish: Wish, mayWarm: MayWarm, { signal, onPlanned }: PlanOptions): Promise<PlannedWish> {
     const broughtIn = new Set<string>();
     const plan = new WarmPlan({
       providers: this.#providers,
@@ -49,10 +49,14 @@ export class WarmPlanner {
     });
     signal.throwIfAborted();
     const items: PlannedItem[] = refused(read.requirements, mayWarm);
+    for (const item of items) onPlanned(item);
     for await (const item of plan.items({ ...read, requirements: allowed(read.requirements, mayWarm) })) {
-      items.push(item);
+      // What was found while it was no more to be looked for is not to be told.
       signal.throwIfAborted();
+      items.push(item);
+      onPlanned(item);
     }
+    signal.throwIfAborted();
     return { items, diagnostics: read.diagnostics, broughtIn };
   }
 }

@@ -9,7 +9,7 @@ import type { Logger } from '../logger.ts';
 import { metadataKeys } from '../store/keys.ts';
 import type { MetadataStore } from '../store/metadata-store.ts';
 import type { Wish } from './wanted.ts';
-import type { WarmJobs } from './warm-jobs.ts';
+import { MirrorIsSealed, type WarmJobs } from './warm-jobs.ts';
 
 /** Timers cannot wait for longer than 24 days, and clocks are set meanwhile; in milliseconds. */
 const MAX_WAIT_MS = 60_000;
@@ -41,7 +41,7 @@ const SYSTEM_CLOCK: Clock = {
 
 /**
  * Begins jobs when they are due; on one replica each. The file is read each time. What was due while nobody ran is not
- * made up for, and what still runs is not begun again.
+ * made up for, and neither is what was due while the mirror was sealed; what still runs is not begun again.
  */
 export class WarmSchedules {
   readonly #schedules: readonly Schedule[];
@@ -97,7 +97,12 @@ export class WarmSchedules {
         continue;
       }
       await this.#run(schedule, name, due).catch((error: unknown) => {
-        this.#logger.error('what is scheduled could not be warmed', { file: schedule.file, error });
+        const { file } = schedule;
+        if (error instanceof MirrorIsSealed) {
+          this.#logger.warn('what is scheduled is not warmed, this mirror is sealed', { file });
+        } else {
+          this.#logger.error('what is scheduled could not be warmed', { file, error });
+        }
       });
       due = cron.nextRun(new Date(Math.max(this.#clock.now(), due.getTime())));
     }

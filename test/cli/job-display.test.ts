@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { JobStatusLine, shownJob } from '../../src/cli/job-display.ts';
-import type { WholeJobDocument } from '../../src/http/job-documents.ts';
+import type { JobItemDocument, ToldJobDocument } from '../../src/http/job-documents.ts';
 
 const totals = { items: 4, present: 1, stored: 1, unsupported: 1, failed: 1, waiting: 0 };
-const JOB: WholeJobDocument = {
+const JOB: ToldJobDocument = {
   id: '20260102-030405-abcdef',
   state: 'finished',
   by: 'token:ops',
@@ -12,13 +12,13 @@ const JOB: WholeJobDocument = {
   bytes: 3 * 1024 * 1024,
   wish: { files: ['main.tf'], count: 1, platforms: [], client: 'opentofu' },
   diagnostics: [{ severity: 'error', file: 'main.tf', at: '3:1', message: 'this is not HCL' }],
-  items: [
-    { name: 'h/acme/a 1.0.0 linux_amd64', kind: 'archive', outcome: 'present', note: 'not covered by the lock file' },
-    { name: 'h/acme/b 1.0.0 linux_amd64', kind: 'archive', outcome: 'stored', bytes: 3 * 1024 * 1024 },
-    { name: 'h/acme/c 1.0.0 linux_amd64', kind: 'archive', outcome: 'unsupported', reason: 'not for this platform' },
-    { name: 'h/acme/d', outcome: 'failed', reason: 'h has no acme/d' },
-  ],
 };
+const ITEMS: readonly JobItemDocument[] = [
+  { name: 'h/acme/a 1.0.0 linux_amd64', kind: 'archive', outcome: 'present', note: 'not covered by the lock file' },
+  { name: 'h/acme/b 1.0.0 linux_amd64', kind: 'archive', outcome: 'stored', bytes: 3 * 1024 * 1024 },
+  { name: 'h/acme/c 1.0.0 linux_amd64', kind: 'archive', outcome: 'unsupported', reason: 'not for this platform' },
+  { name: 'h/acme/d', outcome: 'failed', reason: 'h has no acme/d' },
+];
 
 /** What a terminal of this width was sent. */
 function terminal(columns: number) {
@@ -42,11 +42,22 @@ describe('a job on a terminal', () => {
     expect(written[1]).toContain('3 of 4: 1 present, 1 stored (2.0 KiB)');
   });
 
+  it('shows what was found while that is looked for, and that it waits while the mirror is sealed', () => {
+    const { written, display } = terminal(80);
+    const waiting = { ...totals, present: 0, stored: 0, unsupported: 0, failed: 0, waiting: 4 };
+    display.progress({ state: 'planning', totals: waiting, bytes: 0 });
+    display.progress({ state: 'paused', totals: waiting, bytes: 0, reason: 'this mirror is sealed' });
+    expect(written.map((text) => text.replace('\r\u001b[2K', ''))).toEqual([
+      'looking up versions: 4 items so far',
+      '0 of 4: paused: this mirror is sealed',
+    ]);
+  });
+
   it('ends with what is not there, and what was said', () => {
     const { written, display } = terminal(80);
-    display.ended(JOB);
-    expect(written.join('')).toContain(shownJob(JOB));
-    expect(shownJob(JOB).split('\n')).toEqual([
+    display.ended(JOB, ITEMS);
+    expect(written.join('')).toContain(shownJob(JOB, ITEMS));
+    expect(shownJob(JOB, ITEMS).split('\n')).toEqual([
       'main.tf:3:1: this is not HCL',
       'h/acme/a 1.0.0 linux_amd64: not covered by the lock file',
       'NOT THERE                   OUTCOME      WHY',
@@ -57,11 +68,11 @@ describe('a job on a terminal', () => {
   });
 
   it('says why it did not come to its end', () => {
-    expect(shownJob({ ...JOB, state: 'cancelled', totals: { ...totals, waiting: 2 } })).toMatch(
+    expect(shownJob({ ...JOB, state: 'cancelled', totals: { ...totals, waiting: 2 } }, ITEMS)).toMatch(
       /cancelled; 2 were not/,
     );
-    expect(shownJob({ ...JOB, state: 'failed', reason: 'no such token' })).toMatch(/failed: no such token$/);
+    expect(shownJob({ ...JOB, state: 'failed', reason: 'no such token' }, ITEMS)).toMatch(/failed: no such token$/);
     const nothing = { items: 0, present: 0, stored: 0, unsupported: 0, failed: 0, waiting: 0 };
-    expect(shownJob({ ...JOB, totals: nothing, items: [], diagnostics: [] })).toMatch(/^nothing in these files/);
+    expect(shownJob({ ...JOB, totals: nothing, diagnostics: [] }, [])).toMatch(/^nothing in these files/);
   });
 });

@@ -42,23 +42,33 @@ function store() {
 }
 
 async function replica(
-  options: { file?: ReturnType<typeof sealFile>; metadata?: ReturnType<typeof store>; configured?: boolean } = {},
+  options: {
+    file?: ReturnType<typeof sealFile>;
+    metadata?: ReturnType<typeof store>;
+    configured?: boolean;
+    /** What is under way. */
+    ends?: Record<string, Promise<unknown>>;
+  } = {},
 ) {
   const { file = sealFile(), metadata = store(), configured = false } = options;
-  const effects = { sealed: vi.fn(async () => {}), unsealed: vi.fn() } satisfies SealEffects;
-  const seal = await Seal.open({ configured, file, store: metadata, logger: recordingLogger() });
+  const ends = options.ends ?? {};
+  const effects = { sealed: vi.fn(() => ends), unsealed: vi.fn() } satisfies SealEffects;
+  const logger = recordingLogger();
+  const seal = await Seal.open({ configured, file, store: metadata, endingMs: 20, logger });
   seal.watch(effects, LOOK_MS);
   afterTest(() => seal.close());
-  return { seal, file, metadata, effects };
+  return { seal, file, metadata, effects, logger };
 }
 
 describe('a mirror that is sealed at run time', () => {
   it('ends what is under way once, and says who sealed it and when', async () => {
     const { seal, effects } = await replica();
     expect(seal.state()).toEqual({ sealed: false, configured: false });
-    effects.sealed.mockImplementation(async () => {
+    const { untilSealed } = seal.opening;
+    effects.sealed.mockImplementation(() => {
       // Nothing is let out by the time that what is under way is ended.
-      expect(seal.isSealed).toBe(true);
+      expect([seal.isSealed, untilSealed.aborted]).toEqual([true, true]);
+      return {};
     });
     expect(await seal.set(true, 'ops')).toBe(true);
     expect(await seal.set(true, 'somebody else')).toBe(false);
@@ -68,6 +78,58 @@ describe('a mirror that is sealed at run time', () => {
     expect(await seal.set(false, 'ops')).toBe(true);
     expect(effects.unsealed).toHaveBeenCalledTimes(1);
     expect(seal.isSealed).toBe(false);
+    expect(seal.opening.isSealed).toBe(false);
+  });
+
+  it('tells what has not ended when it gives up waiting for that, until it has', async () => {
+    let end = () => {};
+    const slow = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const failing = Promise.reject(new Error('it cannot be ended'));
+    failing.catch(() => {});
+    const { seal, logger } = await replica({ ends: { downloads: Promise.resolve(), packages: slow, failing } });
+    expect(await seal.set(true, 'ops')).toBe(true);
+    expect(seal.state()).toMatchObject({ sealed: true, underWay: ['packages', 'failing'] });
+    expect(logger.lines.map(({ message }) => message)).toContain('sealed, but what was under way is slow to end');
+    end();
+    await eventually(() => seal.state().underWay).toEqual(['failing']);
+    await seal.set(false, 'ops');
+    expect(seal.state()).not.toHaveProperty('underWay');
+  });
+
+  it('says loudly that it may have been sealed when neither file nor store can tell, until the store does', async () => {
+    const { seal: other, metadata } = await replica();
+    await other.set(true, 'ops');
+    metadata.isDown = true;
+    const { seal, logger, effects } = await replica({ metadata });
+    expect(seal.state()).toEqual({ sealed: false, configured: false, unknown: true });
+    expect(logger.lines.filter(({ level }) => level === 'error')).toMatchObject([
+      { message: expect.stringContaining('NOT SEALED, although it may have been') },
+    ]);
+    await expect(seal.check()).rejects.toMatchObject({
+      code: 'STORAGE_FAILED',
+      message: expect.stringContaining('finding out whether this mirror was sealed'),
+    });
+    metadata.isDown = false;
+    await eventually(() => seal.isSealed).toBe(true);
+    expect(effects.sealed).toHaveBeenCalledTimes(1);
+    await expect(seal.check()).resolves.toBeUndefined();
+    expect(seal.state()).not.toHaveProperty('unknown');
+  });
+
+  it('is certain of itself when the configuration, a file or an empty store tells', async () => {
+    const down = Object.assign(store(), { isDown: true });
+    const { file } = await replica();
+    const open = { sealed: false, revision: 2, changedAt: '2026-01-02T03:04:05Z', by: 'ops' };
+    for (const one of [
+      await replica(),
+      await replica({ metadata: down, configured: true }),
+      await replica({ metadata: down, file: Object.assign(file, { content: open }) }),
+    ]) {
+      expect(one.seal.state()).not.toHaveProperty('unknown');
+      await one.seal.check();
+    }
   });
 
   it('is sealed after a restart, also when the metadata store was lost or does not answer', async () => {

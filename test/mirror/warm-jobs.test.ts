@@ -2,134 +2,18 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { ProviderArchive } from '../../src/address/archive.ts';
 import { Platform } from '../../src/address/platform.ts';
-import { ProviderAddress } from '../../src/address/provider.ts';
-import { Version } from '../../src/address/version.ts';
-import { silentLogger } from '../../src/logger.ts';
 import type { JobHead } from '../../src/mirror/job.ts';
 import { MAX_JOBS } from '../../src/mirror/job-store.ts';
-import { type JobEvent, watchJob } from '../../src/mirror/job-watch.ts';
-import type { PlannedItem, WantedItem, Wish } from '../../src/mirror/wanted.ts';
+import { watchJob } from '../../src/mirror/job-watch.ts';
+import type { PlannedItem, Wish } from '../../src/mirror/wanted.ts';
 import type { Warmed } from '../../src/mirror/warm.ts';
-import { JobIsRunning, WarmJobs } from '../../src/mirror/warm-jobs.ts';
+import { JobIsRunning, MirrorIsSealed } from '../../src/mirror/warm-jobs.ts';
 import { WarmSchedules } from '../../src/mirror/warm-schedules.ts';
-import type { MetadataEntry, MetadataStore } from '../../src/store/metadata-store.ts';
 import { afterTest } from '../support/after-test.ts';
+import { recordingLogger } from '../support/recording-logger.ts';
 import { eventually } from './scene.ts';
-
-const WISH: Wish = { files: [{ path: 'list.txt', text: 'acme/widget' }], platforms: [], client: 'opentofu' };
-const BY = 'token:ops';
-
-/** Entries as JSON, as every store keeps them. */
-class MemoryStore implements MetadataStore {
-  readonly entries = new Map<string, string>();
-  isFailing = false;
-  writes = 0;
-
-  async get(key: string): Promise<MetadataEntry | undefined> {
-    this.#answer();
-    const text = this.entries.get(key);
-    return text === undefined ? undefined : (JSON.parse(text) as MetadataEntry);
-  }
-
-  async put(key: string, entry: MetadataEntry): Promise<void> {
-    this.#answer();
-    this.writes += 1;
-    this.entries.set(key, JSON.stringify(entry));
-  }
-
-  async delete(key: string): Promise<void> {
-    this.#answer();
-    this.entries.delete(key);
-  }
-
-  async check(): Promise<void> {}
-  async close(): Promise<void> {}
-
-  #answer(): void {
-    if (this.isFailing) throw new Error('the store does not answer');
-  }
-}
-
-function numbered(count: number): PlannedItem[] {
-  const provider = ProviderAddress.parse('registry.example.com/acme/widget');
-  return Array.from({ length: count }, (_, index) => {
-    const archive = new ProviderArchive(provider, Version.parse(`1.0.${index}`), Platform.parse('linux_amd64'));
-    return { wanted: { kind: 'archive', archive } };
-  });
-}
-
-/** A replica whose upstream does as it is told. */
-function replica(
-  store: MetadataStore,
-  options: {
-    items?: readonly PlannedItem[];
-    bring?: (version: string) => Promise<Warmed>;
-    plan?: () => Promise<readonly PlannedItem[]>;
-    onEnd?: (head: JobHead) => void;
-    isStored?: (version: string) => boolean;
-    looks?: { everyMs: number; deadAfterMs: number };
-  } = {},
-) {
-  const brought: string[] = [];
-  let under = 0;
-  let most = 0;
-  const jobs = new WarmJobs({
-    isStored: async (wanted) =>
-      options.isStored?.(String((wanted.kind === 'archive' ? wanted.archive : wanted.release).version)) ?? true,
-    store,
-    warm: {
-      bring: async (wanted: WantedItem) => {
-        const { version } = wanted.kind === 'archive' ? wanted.archive : wanted.release;
-        brought.push(version.toString());
-        under += 1;
-        most = Math.max(most, under);
-        try {
-          return (await options.bring?.(version.toString())) ?? { outcome: 'stored', bytes: 10 };
-        } finally {
-          under -= 1;
-        }
-      },
-    },
-    plan: async () => ({
-      items: (await options.plan?.()) ?? options.items ?? numbered(3),
-      diagnostics: [],
-      broughtIn: new Set(),
-    }),
-    mayWarm: async () => () => true,
-    concurrency: 4,
-    secondTryMs: 1,
-    ...(options.onEnd && { onEnd: options.onEnd }),
-    ...(options.looks && { looks: options.looks }),
-    logger: silentLogger,
-  });
-  afterTest(() => jobs.close());
-  return { jobs, brought, most: () => most };
-}
-
-async function ended(jobs: WarmJobs, id: string) {
-  await eventually(async () => (await jobs.get(id)).head.state).not.toBe('running');
-  return jobs.get(id);
-}
-
-async function heard(events: AsyncGenerator<JobEvent>): Promise<JobEvent[]> {
-  const all: JobEvent[] = [];
-  for await (const event of events) all.push(event);
-  return all;
-}
-
-/** Work that waits to be let go. */
-function held() {
-  let letGo = () => {};
-  const gone = new Promise<void>((resolve) => {
-    letGo = resolve;
-  });
-  return {
-    letGo: () => letGo(),
-    bring: async (): Promise<Warmed> => gone.then(() => ({ outcome: 'stored', bytes: 1 })),
-  };
-}
+import { BY, ended, heard, held, MemoryStore, numbered, replica, WISH } from './warm-replica.ts';
 
 describe('a job', () => {
   it('does every item once, no more at a time than allowed', async () => {
@@ -213,6 +97,32 @@ describe('a job', () => {
     const files = [...WISH.files, { path: 'prod.tfvars', text: 'password = "s3cret"' }];
     await ended(jobs, (await jobs.create({ ...WISH, files }, BY)).id);
     expect([...store.entries.values()].join('')).not.toContain('s3cret');
+  });
+
+  it('that cannot be entered leaves nothing, and is not begun', async () => {
+    for (const refused of [/:jobs$/, /job-wish:/, /:job:/]) {
+      const store = Object.assign(new MemoryStore(), { refused });
+      const { jobs, brought } = replica(store);
+      await expect(jobs.create(WISH, BY)).rejects.toThrow('does not take');
+      expect([...store.entries.keys()]).toEqual([]);
+      expect([jobs.running, brought]).toEqual([0, []]);
+    }
+  });
+
+  it('has ended, whatever becomes of those who are told', async () => {
+    const logger = recordingLogger();
+    const onEnd = () => {
+      throw new Error('the audit log is full');
+    };
+    for (const told of [onEnd, async () => onEnd()]) {
+      const { jobs } = replica(new MemoryStore(), { onEnd: told, onOutcome: onEnd, logger });
+      const { head } = await ended(jobs, (await jobs.create(WISH, BY)).id);
+      expect(head).toMatchObject({ state: 'finished', totals: { stored: 3 } });
+      await jobs.close();
+    }
+    const messages = logger.lines.filter(({ level }) => level === 'error').map(({ message }) => message);
+    expect(messages.filter((message) => message === 'the end of a job could not be told')).toHaveLength(2);
+    expect(messages.filter((message) => message.startsWith('what has become of an item'))).toHaveLength(6);
   });
 
   it('that cannot be planned has failed, and says why', async () => {
@@ -322,6 +232,20 @@ describe('trying again', () => {
     expect(brought).toEqual(['1.0.2']);
   });
 
+  it('that cannot be entered leaves the job as it ended', async () => {
+    const store = new MemoryStore();
+    const { jobs } = replica(store, { bring: async () => ({ outcome: 'failed', reason: 'broken' }) });
+    const { id } = await jobs.create(WISH, BY);
+    const before = await ended(jobs, id);
+    await eventually(() => jobs.running).toBe(0);
+    store.refused = /:jobs$/;
+    await expect(jobs.retry(id)).rejects.toThrow('does not take');
+    expect(await jobs.get(id)).toEqual(before);
+    store.refused = /^$/;
+    await jobs.retry(id);
+    expect((await ended(jobs, id)).head.totals).toMatchObject({ failed: 3 });
+  });
+
   it('is refused while it runs', async () => {
     const { letGo, bring } = held();
     const { jobs } = replica(new MemoryStore(), { bring });
@@ -344,7 +268,7 @@ describe('replicas', () => {
     const all = await events;
     expect(all[0]).toMatchObject({ type: 'snapshot' });
     expect(all.filter(({ type }) => type === 'item')).toHaveLength(3);
-    expect(all.at(-1)).toMatchObject({ type: 'end', head: { state: 'finished' } });
+    expect(all.at(-1)).toMatchObject({ type: 'end', job: { head: { state: 'finished' } } });
     expect(other.brought).toEqual([]);
   });
 
@@ -454,11 +378,14 @@ describe('a schedule', () => {
         }),
     };
     const states: JobHead['state'][] = [];
+    const seal = { isSealed: false };
+    const logger = recordingLogger();
     for (let count = 0; count < replicas; count += 1) {
       const schedules = new WarmSchedules({
         schedules: [{ file, cron: '*/30 * * * *', platforms: [Platform.parse('linux_amd64')] }],
         jobs: {
           create: async (wish, by) => {
+            if (seal.isSealed) throw new MirrorIsSealed();
             made.push({ wish, by });
             states.push('running');
             return { id: String(made.length) } as JobHead;
@@ -467,7 +394,7 @@ describe('a schedule', () => {
         },
         store,
         client: 'opentofu',
-        logger: silentLogger,
+        logger,
         clock,
       });
       schedules.start();
@@ -482,7 +409,7 @@ describe('a schedule', () => {
       // Everybody waits again: whatever was due has begun.
       await eventually(() => waiting.size).toBe(replicas);
     };
-    return { file, made, states, until };
+    return { file, made, states, seal, logger, until };
   }
 
   it('begins a job when it is due, with the file as it is then', async () => {
@@ -502,6 +429,18 @@ describe('a schedule', () => {
   it('begins nothing while its last job still runs', async () => {
     const { made, until } = await begin(1);
     await until('10:30:00');
+    await until('11:00:00');
+    expect(made).toHaveLength(1);
+  });
+
+  it('begins nothing while the mirror is sealed, says so, and makes up for nothing', async () => {
+    const { made, seal, logger, until } = await begin(1);
+    seal.isSealed = true;
+    await until('10:30:00');
+    expect(logger.lines).toMatchObject([{ level: 'warn', message: expect.stringContaining('sealed') }]);
+    seal.isSealed = false;
+    await until('10:45:00');
+    expect(made).toEqual([]);
     await until('11:00:00');
     expect(made).toHaveLength(1);
   });

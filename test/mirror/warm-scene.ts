@@ -1,12 +1,12 @@
 import { expect } from 'vitest';
-import type { WholeJobDocument } from '../../src/http/job-documents.ts';
+import type { JobPageDocument } from '../../src/http/job-documents.ts';
 import { type Scene, type SceneOptions, startScene } from './scene.ts';
 
 export const OPS = 'token-of-the-operators';
 export const NARROW = 'token-of-the-platform-team';
 
 /** What a job and its items look like once they have come over the wire. */
-export type JobAnswer = WholeJobDocument;
+export type JobAnswer = JobPageDocument;
 
 export interface WarmScene extends Scene {
   /** Begins a job with a warm list, or with a file of this name. */
@@ -58,7 +58,8 @@ export function doorsFor(get: Scene['get']): Pick<WarmScene, 'warm' | 'job' | 'e
       return id as string;
     },
     ended: async (id, patienceMs = 20_000) => {
-      await expect.poll(async () => (await job(id)).state, { timeout: patienceMs, interval: 50 }).not.toBe('running');
+      const hasEnded = async () => !['planning', 'running', 'paused'].includes((await job(id)).state);
+      await expect.poll(hasEnded, { timeout: patienceMs, interval: 50 }).toBe(true);
       return job(id);
     },
   };
