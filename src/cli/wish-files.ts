@@ -1,13 +1,14 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { text as textOf } from 'node:stream/consumers';
 import { type ConfigurationFile, LOCK_FILE_NAME } from '../configuration/configuration-files.ts';
 import { KINDS_READ, kindOf, nameByContent } from '../configuration/file-kinds.ts';
 import { CommandFailed } from './command-failed.ts';
 import { expandPattern, isPattern } from './globs.ts';
 
-/** Bytes of all files together: what a server takes at a time. */
+/** Bytes of the request with all files, those of standard input too: what a server takes at a time. */
 const MAX_BYTES = 16 * 1024 * 1024;
+/** Bytes of a request besides its files: platforms above all. */
+const ENVELOPE_BYTES = 16 * 1024;
 const MAX_FILES = 10_000;
 /** Directories within each other. */
 const MAX_DEPTH = 100;
@@ -81,7 +82,7 @@ class Collecting {
   }
 
   async #standardInput(): Promise<void> {
-    const text = await textOf(this.#options.stdin ?? process.stdin);
+    const text = await textWithin(this.#options.stdin ?? process.stdin, MAX_BYTES);
     if (text.trim() === '') throw new CommandFailed('there is nothing on standard input');
     this.#add(this.#options.stdinName ?? nameByContent(text), text);
   }
@@ -118,8 +119,8 @@ class Collecting {
   }
 
   async #read(file: string): Promise<void> {
-    const size = (await this.#about(file))?.size ?? 0;
-    this.#count(size);
+    // Nothing longer is read at all.
+    if (((await this.#about(file))?.size ?? 0) > MAX_BYTES) throw tooLong();
     this.#add(
       path.relative(this.#cwd, this.#resolve(file)),
       await this.#try(file, () => readFile(this.#resolve(file), 'utf8')),
@@ -128,13 +129,12 @@ class Collecting {
 
   #add(file: string, text: string): void {
     const name = file.split(path.sep).join('/');
-    this.#files.set(name, { path: name, text });
+    const before = this.#files.get(name);
+    const added = { path: name, text };
+    this.#bytes += sizeOf(added) - (before ? sizeOf(before) : 0);
+    this.#files.set(name, added);
+    if (this.#bytes > MAX_BYTES - ENVELOPE_BYTES) throw tooLong();
     if (this.#files.size > MAX_FILES) throw tooMuch(`more than ${MAX_FILES} files`);
-  }
-
-  #count(size: number): void {
-    this.#bytes += size;
-    if (this.#bytes > MAX_BYTES) throw tooMuch('more than 16 MiB');
   }
 
   /** `undefined` for what does not exist; links are followed. */
@@ -163,6 +163,30 @@ class Collecting {
 
 function readHere(): string {
   return `read are ${KINDS_READ}`;
+}
+
+/** What it takes in a request, the comma after it included. */
+function sizeOf(file: ConfigurationFile): number {
+  return Buffer.byteLength(JSON.stringify(file)) + 1;
+}
+
+/** A text of so many bytes at most. @throws CommandFailed when it is longer; it is not read any further then */
+async function textWithin(stream: NodeJS.ReadableStream, limit: number): Promise<string> {
+  // As files are read.
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  let text = '';
+  let size = 0;
+  for await (const chunk of stream) {
+    const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+    size += bytes.length;
+    if (size > limit) throw tooLong();
+    text += decoder.decode(bytes, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+function tooLong(): CommandFailed {
+  return tooMuch('more than 16 MiB');
 }
 
 function tooMuch(what: string): CommandFailed {

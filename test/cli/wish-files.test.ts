@@ -124,4 +124,35 @@ describe('the files of a command', () => {
   it('are told to be missing when standard input is empty', async () => {
     await expect(collectWish(['-'], { stdin: Readable.from(['\n']) })).rejects.toThrow('nothing on standard input');
   });
+
+  it('are together no more than a server takes, standard input included', async () => {
+    const cwd = await directoryWith();
+    const half = 'x'.repeat(9 * 1024 * 1024);
+    await writeFile(path.join(cwd, 'one.txt'), half);
+    await writeFile(path.join(cwd, 'two.txt'), half);
+    const stdin = () => Readable.from([Buffer.from(half)]);
+    const tooMuch = /^these are more than 16 MiB$/;
+    expect((await collectWish(['one.txt', './one.txt'], { cwd })).files).toHaveLength(1);
+    expect((await collectWish(['-'], { cwd, stdin: stdin(), stdinName: 'one.txt' })).files).toHaveLength(1);
+    await expect(collectWish(['one.txt', 'two.txt'], { cwd })).rejects.toThrow(tooMuch);
+    await expect(collectWish(['one.txt', '-'], { cwd, stdin: stdin() })).rejects.toThrow(tooMuch);
+    await expect(collectWish(['-', 'one.txt'], { cwd, stdin: stdin() })).rejects.toThrow(tooMuch);
+    // As it is sent: each of these takes two bytes there.
+    await writeFile(path.join(cwd, 'two.txt'), '\n'.repeat(9 * 1024 * 1024));
+    await expect(collectWish(['two.txt'], { cwd })).rejects.toThrow(tooMuch);
+  });
+
+  it('are not read to their end when standard input never ends', async () => {
+    let pieces = 0;
+    const stdin = Readable.from(
+      (function* () {
+        for (;;) {
+          pieces += 1;
+          yield Buffer.alloc(1024 * 1024, 'x');
+        }
+      })(),
+    );
+    await expect(collectWish(['-'], { stdin })).rejects.toThrow('more than 16 MiB');
+    expect(pieces).toBeLessThan(40);
+  });
 });
