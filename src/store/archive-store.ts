@@ -63,6 +63,11 @@ export interface ArchiveStore {
   /** Opens a place aside for an archive that is arriving. Nothing of it is visible to `find` before `commit`. */
   receive(archive: ProviderArchive): Promise<IncomingArchive>;
   /**
+   * What another replica is writing, by the `partialName` that it told. `undefined` when it is not there. Stores in which
+   * replicas cannot see each other's unfinished archives do not have it.
+   */
+  openPartial?(name: string): Promise<PartialArchive | undefined>;
+  /**
    * Takes over a file that lies in the archive's place without a record: copied in, or left by a crash. It must have
    * the expected digest or a hash that is recorded beside it; one that contradicts them is discarded, and one of which
    * nothing is known is left alone. `undefined` when there is nothing to take over, which costs one look.
@@ -94,6 +99,8 @@ export interface ArchiveStore {
 
 /** An archive that is being written, and can already be read as far as it has come. */
 export interface IncomingArchive {
+  /** By which other replicas find it, where they can. */
+  readonly partialName?: string | undefined;
   /**
    * Told how many bytes will come, before the first. Room is made for them if there is a limit.
    * @throws StorageFailed when there is no room for them
@@ -107,6 +114,15 @@ export interface IncomingArchive {
   commit(sha256: Sha256): Promise<StoredArchive>;
   /** Removes what was written. Harmless after `commit`. */
   abort(): Promise<void>;
+}
+
+/** An archive that another replica is writing. It can still be read when that replica has finished, or died over it. */
+export interface PartialArchive {
+  /** Bytes that have come in so far. */
+  size(): Promise<number>;
+  openReader(): Promise<IncomingReader>;
+  /** Readers that are open stay so. */
+  close(): Promise<void>;
 }
 
 export interface IncomingReader {

@@ -1,19 +1,16 @@
-import { randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
-import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { Logger } from '../logger.ts';
 import type { WorkDirectory } from './module-store.ts';
+import { isAbandoned, isPartialName, newPartialName, QUIET_AFTER_MS } from './partial-name.ts';
+import { SharedPartial } from './shared-partial.ts';
 import { isAbsent, ofStorage } from './storage-errors.ts';
-
-/** No download takes this long: what is older was left by a process on another machine. */
-const ABANDONED_AFTER_MS = 24 * 3_600_000;
 
 /** A directory that somebody just wrote into is not empty at the first attempt. */
 const REMOVAL_RETRIES = 3;
 
-/** `HOST-PID-UUID`: says who is writing it. */
-const PARTIAL_NAME = /^(.+)-(\d+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+/** What could not be told at the start is looked at once more after so long, in milliseconds. */
+const SECOND_SWEEP_MS = QUIET_AFTER_MS + 60_000;
 
 /** The directory in which files are made before they are renamed into place, whole. */
 export class PartialFiles {
@@ -25,11 +22,15 @@ export class PartialFiles {
     this.#logger = logger;
   }
 
-  /** Makes the directory and removes what dead processes left in it. @throws StorageFailed */
+  /**
+   * Makes the directory and removes what dead processes left in it. What living ones write is left alone, also those on
+   * other machines and in other containers. @throws StorageFailed
+   */
   static async open(directory: string, logger: Logger): Promise<PartialFiles> {
     const files = new PartialFiles(directory, logger);
     await ofStorage('making the directory for partial files', mkdir(directory, { recursive: true }));
-    await ofStorage('sweeping partial files', files.#sweep());
+    const left = await ofStorage('sweeping partial files', files.#sweep());
+    if (left > 0) setTimeout(() => void files.#sweep().catch(() => {}), SECOND_SWEEP_MS).unref();
     return files;
   }
 
@@ -37,6 +38,14 @@ export class PartialFiles {
   async create(): Promise<{ path: string; handle: FileHandle }> {
     const path = this.#newName();
     return { path, handle: await ofStorage('creating a partial file', this.#open(path)) };
+  }
+
+  /**
+   * One that another process writes, by its name alone. `undefined` when it is not there, or cannot be one.
+   * @throws StorageFailed
+   */
+  async openShared(name: string): Promise<SharedPartial | undefined> {
+    return isPartialName(name) ? SharedPartial.open(join(this.#directory, name)) : undefined;
   }
 
   /** A new empty directory, for what takes more than one file to make. @throws StorageFailed */
@@ -90,7 +99,7 @@ export class PartialFiles {
   }
 
   #newName(): string {
-    return join(this.#directory, `${hostname()}-${process.pid}-${randomUUID()}`);
+    return join(this.#directory, newPartialName());
   }
 
   async #open(path: string): Promise<FileHandle> {
@@ -106,33 +115,20 @@ export class PartialFiles {
     }
   }
 
-  async #sweep(): Promise<void> {
+  /** @returns how many were not there to be removed, or not yet */
+  async #sweep(): Promise<number> {
+    let left = 0;
     for (const name of await readdir(this.#directory)) {
       const path = join(this.#directory, name);
-      const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Number.NaN }));
-      if (!isAbandoned(name, mtimeMs)) continue;
+      const file = await stat(path).catch(() => undefined);
+      if (!file || !isAbandoned(name, { mtimeMs: file.mtimeMs, isFile: file.isFile() })) {
+        left += 1;
+        continue;
+      }
       await rm(path, { force: true, recursive: true });
       this.#logger.info('removed a partial file that a dead process left', { file: name });
     }
-  }
-}
-
-function isAbandoned(name: string, mtimeMs: number): boolean {
-  if (Date.now() - mtimeMs > ABANDONED_AFTER_MS) return true;
-  const [, host, pid] = PARTIAL_NAME.exec(name) ?? [];
-  if (host !== hostname()) return false;
-  // A container that restarts has the process id of its predecessor.
-  if (Number(pid) === process.pid) return mtimeMs < Date.now() - process.uptime() * 1000;
-  return !isAlive(Number(pid));
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // EPERM: it lives, and belongs to somebody else.
-    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+    return left;
   }
 }
 
