@@ -52,7 +52,7 @@ const body = z.strictObject({ heal: z.boolean().default(true) });
  * Scans of what is stored, for operators whose token is for everything:
  *
  * - `POST /admin/verify`, with `{"heal":false}` to fetch nothing anew: 202 and how far it is; one that runs goes on
- * - `GET /admin/verify`: how far it is; `DELETE /admin/verify` stops it
+ * - `GET /admin/verify`: how far it is; `DELETE /admin/verify` stops it at once
  * - `GET /admin/quarantine`: `{"quarantined":[…]}`
  */
 export function verifyRoutes({ scrub, quarantine, audit }: VerifyDeps & { audit?: AuditTrail | undefined }): Router {
@@ -63,9 +63,11 @@ export function verifyRoutes({ scrub, quarantine, audit }: VerifyDeps & { audit?
     // `curl -X POST` sends no body at all.
     const hasBody = req.headers['content-length'] !== undefined && req.headers['content-length'] !== '0';
     const { heal } = parseRequest(body, hasBody ? await readJson(req, res) : {});
-    const progress = scrub.start({ heals: heal });
+    const { progress, isNew } = scrub.start({ heals: heal });
     const { client, requestId } = notesOf(res);
-    audit?.record('verify-began', { client: client?.name, remote: req.socket.remoteAddress, heal, requestId });
+    if (isNew) {
+      audit?.record('verify-began', { client: client?.name, remote: req.socket.remoteAddress, heal, requestId });
+    }
     sendDocument(res, verifyDocument(progress), 202);
   };
 

@@ -5,6 +5,7 @@ import type { Holds } from '../store/holds.ts';
 import type { ModuleStore, StoredPackage } from '../store/module-store.ts';
 import type { Quarantine } from '../store/quarantine.ts';
 import type { Subject } from '../store/room.ts';
+import { unlessAborted } from '../time-limit.ts';
 
 /** While clients are served the next file waits, but no longer than this, in milliseconds: it comes to an end all the same. */
 const YIELD_MS = 2_000;
@@ -58,12 +59,17 @@ interface ScrubDeps {
   readonly quarantine: Pick<Quarantine, 'remove'>;
   readonly healer?: Healer | undefined;
   readonly logger: Logger;
+  /** Ends the scan at once, in the middle of whatever it waits for. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
  * Reads everything that is stored, one after the other, and compares digests. What is damaged is put aside, and never
  * served; with a healer it is fetched again, and what was put aside is removed once that has succeeded.
- * @throws StorageFailed
+ *
+ * Told to end it waits neither for a file that is being read, of which it then says nothing, nor for one that is being
+ * fetched: that comes in as it would for a client, and what was put aside stays there.
+ * @throws StorageFailed; the reason of the signal
  */
 export async function* examineAll(deps: ScrubDeps): AsyncGenerator<Examined> {
   const { archives, packages, healer } = deps;
@@ -99,9 +105,9 @@ interface Steps<T> {
 }
 
 /** A place on the disk that cannot be read any more is damage, and no reason to look at nothing else. @throws StorageFailed */
-async function isReadable(verify: () => Promise<boolean>): Promise<boolean> {
+async function isIntact(verified: Promise<boolean>): Promise<boolean> {
   try {
-    return await verify();
+    return await verified;
   } catch (error) {
     const { cause } = error as { cause?: { code?: unknown } };
     if (cause?.code === 'EIO') return false;
@@ -109,27 +115,29 @@ async function isReadable(verify: () => Promise<boolean>): Promise<boolean> {
   }
 }
 
+const NEVER = new AbortController().signal;
+
 /** `undefined` when it is gone by the time it is read: evicted, or purged. */
 async function examine<T extends StoredArchive | StoredPackage>(
-  { quarantine, logger }: ScrubDeps,
+  { quarantine, logger, signal = NEVER }: ScrubDeps,
   subject: Subject,
   steps: Steps<T>,
 ): Promise<Examined | undefined> {
   const stored = await steps.find();
   if (!stored) return undefined;
   const { size, sha256 } = stored;
-  if (await isReadable(() => steps.verify(stored))) return { subject, size, state: 'intact' };
+  if (await isIntact(unlessAborted(steps.verify(stored), signal))) return { subject, size, state: 'intact' };
   // It may have been replaced while it was read.
   const still = await steps.find();
   if (!still) return undefined;
-  if (await isReadable(() => steps.verify(still))) return { subject, size, state: 'intact' };
+  if (await isIntact(unlessAborted(steps.verify(still), signal))) return { subject, size, state: 'intact' };
 
   const id = await steps.quarantine(still, 'its SHA-256 is not what it was when it was stored');
   if (id === undefined) return undefined;
   logger.warn('damaged, and put into quarantine', { subject: subject.toString(), sha256, id });
   if (!steps.heal) return { subject, size, state: 'quarantined', id };
   try {
-    await steps.heal(still);
+    await unlessAborted(steps.heal(still), signal);
   } catch (error) {
     logger.warn('what is damaged could not be fetched anew', { subject: subject.toString(), id, error });
     return { subject, size, state: 'quarantined', id, reason: error instanceof Error ? error.message : String(error) };
@@ -141,7 +149,7 @@ async function examine<T extends StoredArchive | StoredPackage>(
 
 /** Scans in the background of a running server, one at a time, and makes way for clients. */
 export class Scrub {
-  readonly #deps: Omit<ScrubDeps, 'healer'>;
+  readonly #deps: Omit<ScrubDeps, 'healer' | 'signal'>;
   readonly #healer: Healer;
   readonly #holds: Holds;
   readonly #totalBytes: () => number;
@@ -151,7 +159,7 @@ export class Scrub {
   #abort = new AbortController();
 
   constructor(
-    deps: Omit<ScrubDeps, 'healer'> & {
+    deps: Omit<ScrubDeps, 'healer' | 'signal'> & {
       healer: Healer;
       /** What clients are reading. */
       holds: Holds;
@@ -171,9 +179,9 @@ export class Scrub {
     return this.#progress;
   }
 
-  /** Begins a scan, unless one is running. @returns how far that is */
-  start({ heals }: { heals: boolean }): ScrubProgress {
-    if (this.#progress?.state === 'running') return this.#progress;
+  /** Begins a scan, unless one is running. @returns how far that is, and whether it has begun with this */
+  start({ heals }: { heals: boolean }): { readonly progress: ScrubProgress; readonly isNew: boolean } {
+    if (this.#progress?.state === 'running') return { progress: this.#progress, isNew: false };
     this.#abort = new AbortController();
     const progress: ScrubProgress = {
       state: 'running',
@@ -188,12 +196,12 @@ export class Scrub {
     };
     this.#progress = progress;
     this.#running = this.#run(progress, this.#abort.signal);
-    return progress;
+    return { progress, isNew: true };
   }
 
-  /** Stops after the file that is being read. Resolves when it has. */
+  /** Stops at once; what is being fetched anew comes in all the same. Resolves when it has stopped. */
   async cancel(): Promise<void> {
-    this.#abort.abort();
+    this.#abort.abort(new Error('the scan was stopped'));
     await this.#running;
   }
 
@@ -211,7 +219,7 @@ export class Scrub {
     try {
       const healer = progress.heals ? this.#healer : undefined;
       let readSince = performance.now();
-      for await (const examined of examineAll({ ...this.#deps, healer })) {
+      for await (const examined of examineAll({ ...this.#deps, healer, signal })) {
         tell(counted(progress, examined));
         await this.#makeWay(performance.now() - readSince, signal);
         if (signal.aborted) break;
@@ -219,8 +227,12 @@ export class Scrub {
       }
       tell({ state: signal.aborted ? 'cancelled' : 'done', endedAt: new Date() });
     } catch (error) {
-      this.#logger.error('the scan of what is stored broke off', { error });
-      tell({ state: 'failed', endedAt: new Date(), reason: error instanceof Error ? error.message : String(error) });
+      if (error === signal.reason) {
+        tell({ state: 'cancelled', endedAt: new Date() });
+      } else {
+        this.#logger.error('the scan of what is stored broke off', { error });
+        tell({ state: 'failed', endedAt: new Date(), reason: error instanceof Error ? error.message : String(error) });
+      }
     }
     const { state, checked, healed, quarantined } = progress;
     this.#logger.info('scanned what is stored', { state, checked, healed, quarantined });

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { open, readdir, readFile, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -9,6 +10,7 @@ import { Holds } from '../../src/store/holds.ts';
 import { paths } from '../../src/store/keys.ts';
 import { PartialFiles } from '../../src/store/partial-files.ts';
 import { Quarantine } from '../../src/store/quarantine.ts';
+import { gate } from '../cache/scripted-source.ts';
 import { collect } from '../contract/archive-store.ts';
 import { putPackage, releaseOf } from '../contract/module-store.ts';
 import { type House, openHouse, version } from './house.ts';
@@ -16,6 +18,8 @@ import { archiveName, eventually, startScene } from './scene.ts';
 
 const OPS = 'operators-token';
 const NARROW = 'narrow-token';
+/** A server that waits for something upstream waits longer. */
+const HELD_UP_MS = 10_000;
 const TOKENS = [
   { name: 'ops', token: OPS, roles: ['admin'] },
   { name: 'narrow', token: NARROW, roles: ['admin'], addresses: ['other.example.com/*/*'] },
@@ -108,6 +112,42 @@ describe('POST /admin/verify', () => {
     expect(await scanned({ heal: false })).toMatchObject({ heal: false, healed: 0, quarantined: 1 });
     expect((await archive()).body.equals(body)).toBe(true);
     expect(await quarantined()).toHaveLength(1);
+  });
+
+  it('is stopped at once, in the middle of a download, which comes in all the same', async () => {
+    const { ask, file, body, archive, registry, larder, quarantined } = await begin();
+    await flipByte(file);
+    const [fetching, rest] = [gate(), gate()];
+    registry.releases.on(/GET .*\.zip/, async (call, next) => {
+      fetching.open();
+      await rest.passed;
+      return next(call);
+    });
+    expect((await ask('/admin/verify', 'POST')).status).toBe(202);
+    expect((await ask('/admin/verify', 'POST')).status).toBe(202);
+    await fetching.passed;
+    expect((await ask('/admin/verify', 'DELETE')).json()).toMatchObject({ state: 'cancelled', quarantined: 1 });
+    rest.open();
+    expect((await archive()).body.equals(body)).toBe(true);
+    expect(await quarantined()).toHaveLength(1);
+    const audit = await readFile(join(larder.setup.dataDirectory, 'audit.jsonl'), 'utf8');
+    expect(audit.match(/verify-began/g)).toHaveLength(1);
+  });
+
+  it('holds up no end of the server, though nobody sends what is to be fetched anew', async () => {
+    const { ask, file, registry, larder } = await begin();
+    await flipByte(file);
+    const [fetching, never] = [gate(), gate()];
+    registry.releases.on(/GET .*\.zip/, async (call, next) => {
+      fetching.open();
+      await Promise.race([never.passed, once(call.gone, 'abort')]);
+      return next(call);
+    });
+    await ask('/admin/verify', 'POST');
+    await fetching.passed;
+    const before = performance.now();
+    await larder.close();
+    expect(performance.now() - before).toBeLessThan(HELD_UP_MS);
   });
 
   it('is for operators of everything', async () => {
@@ -223,8 +263,8 @@ describe('a scan of both stores', () => {
     const healer: Healer = { archive: async () => {}, package: async () => {} };
     const deps = { archives: store, packages: modules, quarantine, healer, holds, totalBytes: () => 2, logger: SILENT };
     const scrub = new Scrub(deps);
-    expect(scrub.start({ heals: true })).toMatchObject({ state: 'running', checked: 0 });
-    expect(scrub.start({ heals: false })).toMatchObject({ heals: true });
+    expect(scrub.start({ heals: true })).toMatchObject({ isNew: true, progress: { state: 'running', checked: 0 } });
+    expect(scrub.start({ heals: false })).toMatchObject({ isNew: false, progress: { heals: true } });
     await expect.poll(() => scrub.progress?.checked, { timeout: 5_000 }).toBe(1);
     expect((await buffer(await store.read(stored))).length).toBe(stored.size);
     await scrub.cancel();
@@ -233,5 +273,63 @@ describe('a scan of both stores', () => {
     scrub.start({ heals: true });
     await expect.poll(() => scrub.progress?.state, { timeout: 5_000 }).toBe('done');
     expect(scrub.progress).toMatchObject({ checked: 2, healed: 0, quarantined: 0 });
+  });
+
+  it('stops at once in the middle of a file that is being fetched anew, which stays in quarantine', async () => {
+    const { directory, store, modules, quarantine, bring } = await house();
+    for (const index of [0, 1]) await bring(version(index));
+    for (const index of [0, 1]) await flipByte(join(directory, paths.archive(version(index))));
+    const [fetching, fetched] = [gate(), gate()];
+    const healer: Healer = {
+      archive: async () => {
+        fetching.open();
+        await fetched.passed;
+        throw new UpstreamUnreachable('registry.example.com', 'connection', 'is away');
+      },
+      package: async () => {},
+    };
+    const holds = new Holds();
+    const deps = { archives: store, packages: modules, quarantine, healer, holds, totalBytes: () => 2, logger: SILENT };
+    const scrub = new Scrub(deps);
+    scrub.start({ heals: true });
+    await fetching.passed;
+    await scrub.cancel();
+    expect(scrub.progress).toMatchObject({
+      state: 'cancelled',
+      checked: 1,
+      quarantined: 1,
+      findings: [{ state: 'quarantined', reason: 'the scan was stopped' }],
+    });
+    // What becomes of it is nobody's concern.
+    fetched.open();
+    expect(await quarantine.list()).toHaveLength(1);
+    expect(await collect(store.providers())).toHaveLength(1);
+  });
+
+  it('stops at once in the middle of a file that is being read, of which it says nothing', async () => {
+    const { store, modules, quarantine, bring } = await house();
+    await bring(version(0));
+    const reading = gate();
+    const never: typeof store = new Proxy(store, {
+      get: (target, name) => {
+        if (name === 'verify') {
+          return () => {
+            reading.open();
+            return new Promise(() => {});
+          };
+        }
+        const value = Reflect.get(target, name);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    const healer: Healer = { archive: async () => {}, package: async () => {} };
+    const holds = new Holds();
+    const deps = { archives: never, packages: modules, quarantine, healer, holds, totalBytes: () => 1, logger: SILENT };
+    const scrub = new Scrub(deps);
+    scrub.start({ heals: true });
+    await reading.passed;
+    await scrub.close();
+    expect(scrub.progress).toMatchObject({ state: 'cancelled', checked: 0, findings: [] });
+    expect(await store.find(version(0))).toBeDefined();
   });
 });
