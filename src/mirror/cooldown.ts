@@ -15,6 +15,8 @@ import { isForAll } from './upstream-answers.ts';
 const UNLISTED_VERSION_RECHECK_MS = 5_000;
 /** Upstream is asked for the date of a version once in this time. */
 const ASK_AGAIN_MS = 3_600_000;
+/** The same when it gave no answer: soon, for until then its newest versions may pass for old; but not with every list. */
+const ASK_AGAIN_AFTER_FAILURE_MS = 60_000;
 const ASK_LIMIT_MS = 8_000;
 /** A list waits so long for dates: clients wait 10 s in all, and the list itself may have taken 8. */
 const PATIENCE_MS = 1_000;
@@ -180,6 +182,7 @@ export class Cooldown<A extends MirroredAddress> {
       await this.#firstSeen.tell(address, version.toString(), at);
       return at !== undefined;
     } catch (error) {
+      this.#asked.set(`${address} ${version}`, true, { ttl: ASK_AGAIN_AFTER_FAILURE_MS });
       const level = error instanceof LarderError ? 'debug' : 'error';
       this.#logger[level]('upstream was asked in vain when it published a version', {
         version: `${address} ${version}`,

@@ -1,4 +1,16 @@
-import { describe, expect, it } from 'vitest';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it, vi } from 'vitest';
+import type { ProviderAddress } from '../../src/address/provider.ts';
+import { Version } from '../../src/address/version.ts';
+import type { MetadataRead } from '../../src/cache/metadata-cache.ts';
+import { UpstreamUnreachable } from '../../src/errors.ts';
+import { silentLogger } from '../../src/logger.ts';
+import { Cooldown } from '../../src/mirror/cooldown.ts';
+import { FirstSeen } from '../../src/mirror/first-seen.ts';
+import type { MetadataStore } from '../../src/store/metadata-store.ts';
+import type { Upstream } from '../../src/upstream/upstream.ts';
+import { archiveOf } from '../contract/archive-store.ts';
+import { afterTest } from '../support/after-test.ts';
 import { json, reset } from '../support/faults.ts';
 import { startLarder } from '../support/larder.ts';
 import type { PublishedVersion } from '../support/published-provider.ts';
@@ -10,6 +22,10 @@ const DAY_MS = 24 * 60 * MINUTE_MS;
 const WEEK = { default: '7d' };
 const PLATFORMS = ['linux_amd64', 'darwin_arm64'];
 
+/** What caches remember of the time, at most. */
+const CACHED_TIME_MS = 20;
+
+type Entry = Parameters<MetadataStore['put']>[1];
 type Publish = (version: string) => Promise<PublishedVersion>;
 
 /** Larder that asks for an age of seven days, has seen 1.0.0 at its first look, and 1.1.0 just now. */
@@ -161,6 +177,50 @@ describe('what upstream says of dates', () => {
     expect(applied).toBeGreaterThan(0);
     expect(versionsIn(await index())).toEqual(['1.0.0']);
     expect(broken.applied).toBe(applied);
+  });
+});
+
+describe('a date that upstream was asked for in vain', () => {
+  it('is asked for again soon, but not with every list', async () => {
+    const began = performance.now();
+    const clock = vi.spyOn(performance, 'now').mockReturnValue(began);
+    afterTest(async () => clock.mockRestore());
+    const kept = new Map<string, Entry>();
+    const store = {
+      get: async (key: string) => kept.get(key),
+      put: async (key: string, entry: Entry) => void kept.set(key, entry),
+    };
+    const provider = archiveOf('terraform-provider-widget_1.0.0_linux_amd64.zip').provider;
+    const upstream = { hostname: provider.hostname } as Upstream;
+    let answer: () => Promise<Date> = async () => {
+      throw new UpstreamUnreachable('registry.example.com', 'connection', 'is away');
+    };
+    let asked = 0;
+    const cooldown = new Cooldown<ProviderAddress>({
+      rules: { default: 7 * DAY_MS, patterns: [], allow: [] },
+      firstSeen: new FirstSeen({ store, logger: silentLogger }),
+      publishedAt: () => {
+        asked += 1;
+        return answer();
+      },
+      isSealed: () => false,
+      logger: silentLogger,
+    });
+    const value = { versions: [{ version: Version.parse('1.0.0'), published: '1.0.0' }] };
+    const list = async () => {
+      const read = Promise.resolve({ value, isStale: false } as unknown as MetadataRead<typeof value>);
+      const { versions } = (await cooldown.sift(upstream, provider, read)).value;
+      return versions.map(({ version }) => version.toString());
+    };
+    // What is there at the first look counts as old while its age is not told.
+    expect(await list()).toEqual(['1.0.0']);
+    answer = async () => new Date();
+    expect(await list()).toEqual(['1.0.0']);
+    expect(asked).toBe(1);
+    clock.mockReturnValue(began + MINUTE_MS + 1);
+    await delay(CACHED_TIME_MS);
+    expect(await list()).toEqual([]);
+    expect(asked).toBe(2);
   });
 });
 
