@@ -53,7 +53,7 @@ async function at<T>(url: string, options: ServerOptions, work: (server: Running
   }
 }
 
-function said({ sealed, configured, by, changedAt, underWay = [], unknown = false }: SealDocument): string {
+function said({ sealed, configured, by, changedAt, underWay = [], unknown }: SealDocument): string {
   const state = sealed ? 'sealed: nothing leaves, what is stored is all there is' : 'not sealed: upstreams are asked';
   const who = by === undefined ? '' : ` (since ${changedAt}, by ${by})`;
   return [

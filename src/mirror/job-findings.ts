@@ -1,3 +1,4 @@
+import type { Hash } from '../address/hash.ts';
 import type { Diagnostic, Severity } from '../configuration/requirements.ts';
 import type { JobFindings } from './job.ts';
 import type { PlannedItem, WantedItem } from './wanted.ts';
@@ -11,7 +12,7 @@ const WEIGHTS: Readonly<Record<Severity, number>> = { error: 0, warning: 1, note
 /** What there is to say about a wish that was planned. */
 export function findingsOf(items: readonly PlannedItem[], diagnostics: readonly Diagnostic[]): JobFindings {
   const locked = items.flatMap((one) =>
-    'wanted' in one && one.locked ? [[versionOf(one.wanted), [...one.locked]] as const] : [],
+    'wanted' in one && one.locked ? [[versionOf(one.wanted), [...one.locked]] as [string, Hash[]]] : [],
   );
   return { diagnostics: gravest(diagnostics), locks: Object.fromEntries(locked) };
 }
