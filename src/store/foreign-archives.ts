@@ -1,33 +1,35 @@
-import type { Stats } from 'node:fs';
 import { LRUCache } from 'lru-cache';
 import pLimit from 'p-limit';
 import type { ProviderArchive } from '../address/archive.ts';
 import { type Hash, type Sha256, zipHash } from '../address/hash.ts';
 import type { Logger } from '../logger.ts';
 import { settledWithin } from '../time-limit.ts';
-import { isSettled, judge } from './adoption.ts';
+import type { Judgement } from './adoption.ts';
 import type { StoredArchive } from './archive-store.ts';
-import type { ArchiveRecord } from './mirror-documents.ts';
-import type { PackageHasher } from './package-hash.ts';
-import { asStored, examinationOf } from './stored-record.ts';
+import type { ArchiveRecord } from './mirror-document.ts';
+import { asStored, examinationOf, type Look } from './stored-record.ts';
 
 /** How long a list waits for archives that somebody else put in place to be examined. Clients wait 10 s in all. */
 const ADOPTION_PATIENCE_MS = 3_000;
 const MAX_REMEMBERED = 10_000;
 
 /** What there is of an archive, and what becomes of it. */
-interface Shelf {
-  pathOf(archive: ProviderArchive): string;
-  look(archive: ProviderArchive): Promise<Stats | undefined>;
+interface Shelf<Seen extends Look> {
+  look(archive: ProviderArchive): Promise<Seen | undefined>;
+  /** Changes whenever it is written or replaced. */
+  identityOf(file: Seen): string;
+  /** Whether nobody is still copying it. */
+  isSettled(file: Seen): boolean;
+  /** Compares it with what it is known by. */
+  judge(archive: ProviderArchive, file: Seen, known: readonly Hash[]): Promise<Judgement>;
   recordOf(archive: ProviderArchive): Promise<ArchiveRecord | undefined>;
   record(archive: ProviderArchive, sha256: Sha256, h1: Hash | undefined, size: number): Promise<StoredArchive>;
   discard(archive: ProviderArchive): Promise<void>;
 }
 
 /** Archives that lie in their place without our having put them there: compared with what they are known by, once. */
-export class ForeignArchives {
-  readonly #shelf: Shelf;
-  readonly #hasher: PackageHasher;
+export class ForeignArchives<Seen extends Look> {
+  readonly #shelf: Shelf<Seen>;
   readonly #logger: Logger;
   /** Files that could not be verified: not read again until they, or the hashes beside them, change. */
   readonly #unverifiable = new LRUCache<string, string>({ max: MAX_REMEMBERED });
@@ -35,16 +37,15 @@ export class ForeignArchives {
   readonly #background = pLimit(1);
   #closed = false;
 
-  constructor(deps: { shelf: Shelf; hasher: PackageHasher; logger: Logger }) {
+  constructor(deps: { shelf: Shelf<Seen>; logger: Logger }) {
     this.#shelf = deps.shelf;
-    this.#hasher = deps.hasher;
     this.#logger = deps.logger;
   }
 
   /** Somebody else put it there, says by which hash it can be known, and it was not examined before. */
-  isCandidate(archive: ProviderArchive, record: ArchiveRecord | undefined, file: Stats): boolean {
+  isCandidate(archive: ProviderArchive, record: ArchiveRecord | undefined, file: Seen): boolean {
     if (!record?.hashes.length) return false;
-    return this.#unverifiable.get(archive.toString()) !== examinationOf(record, file);
+    return this.#unverifiable.get(archive.toString()) !== examinationOf(record, this.#shelf.identityOf(file));
   }
 
   /** As `ArchiveStore.adopt`. @throws StorageFailed */
@@ -90,7 +91,7 @@ export class ForeignArchives {
     if (stored) return stored;
 
     const known = [...(expected ? [zipHash(expected)] : []), ...(record?.hashes ?? [])];
-    const judgement = await judge(this.#shelf.pathOf(archive), file, known, this.#hasher);
+    const judgement = await this.#shelf.judge(archive, file, known);
     if (judgement.verdict === 'verified') {
       this.#logger.info('took over an archive that was put in place', { archive: archive.toString() });
       return this.#shelf.record(archive, judgement.sha256, judgement.h1, file.size);
@@ -105,7 +106,8 @@ export class ForeignArchives {
       return undefined;
     }
     // While it may still be being copied, its next state is worth another look.
-    if (record && isSettled(file)) this.#unverifiable.set(archive.toString(), examinationOf(record, file));
+    if (record && this.#shelf.isSettled(file))
+      this.#unverifiable.set(archive.toString(), examinationOf(record, this.#shelf.identityOf(file)));
     return undefined;
   }
 }

@@ -130,6 +130,8 @@ export const paths = {
   index: (provider: ProviderAddress): string => `${paths.provider(provider)}/index.json`,
   version: (provider: ProviderAddress, version: Version): string => `${paths.provider(provider)}/${version}.json`,
   archive: (archive: ProviderArchive): string => `${paths.provider(archive.provider)}/${archive.filename}`,
+  /** In a bucket: what was verified of an archive. */
+  archiveRecord: (archive: ProviderArchive): string => `${paths.archive(archive)}.json`,
   shasums: (provider: ProviderAddress, version: Version): string =>
     `${paths.provider(provider)}/terraform-provider-${provider.type}_${version}_SHA256SUMS`,
   signature: (provider: ProviderAddress, version: Version): string => `${paths.shasums(provider, version)}.sig`,

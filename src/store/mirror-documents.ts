@@ -2,29 +2,18 @@ import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import type { ProviderArchive } from '../address/archive.ts';
-import { type Hash, parseHash } from '../address/hash.ts';
+import type { Hash } from '../address/hash.ts';
 import type { ProviderAddress } from '../address/provider.ts';
-import { Version } from '../address/version.ts';
+import type { Version } from '../address/version.ts';
 import { KeyedTurns } from '../keyed-turns.ts';
 import type { Logger } from '../logger.ts';
 import { paths } from './keys.ts';
+import { changedDocument, indexFor, parsedDocument, type Records, recordsOf } from './mirror-document.ts';
 import type { PartialFiles } from './partial-files.ts';
 import { ifPresent, ofStorage, readIfFile } from './storage-errors.ts';
 
 /** Documents kept parsed. One is a few kilobytes. */
 const MAX_PARSED = 5_000;
-
-/** What VERSION.json says of one platform's archive. */
-export interface ArchiveRecord {
-  /** File name, or whatever else a foreign mirror wrote there. */
-  readonly url: string;
-  /** Package hashes first. */
-  readonly hashes: readonly Hash[];
-  /** Bytes. Our own addition, which the clients ignore: only archives that we verified have it. */
-  readonly size: number | undefined;
-}
-
-type Records = ReadonlyMap<string, ArchiveRecord>;
 
 /**
  * `index.json` and `VERSION.json` of the provider network mirror protocol, beside the archives that they speak of.
@@ -79,14 +68,9 @@ export class MirrorDocuments {
     await this.#changes.take(provider.toString(), async () => {
       const path = join(this.#directory, paths.version(provider, version));
       const document = await this.#read(path);
-      const archives = new Map(Object.entries(archivesOf(document)));
-      change(archives);
-      if (archives.size === 0) {
-        await ofStorage('removing a mirror document', rm(path, { force: true }));
-      } else {
-        const sorted = Object.fromEntries([...archives].sort(([a], [b]) => (a < b ? -1 : 1)));
-        await this.#partials.write(path, asJson({ ...document, archives: sorted }));
-      }
+      const changed = changedDocument(document, change);
+      if (changed === undefined) await ofStorage('removing a mirror document', rm(path, { force: true }));
+      else await this.#partials.write(path, changed);
       await this.#updateIndex(provider);
     });
   }
@@ -96,12 +80,11 @@ export class MirrorDocuments {
     const path = join(this.#directory, paths.index(provider));
     const directory = join(this.#directory, paths.provider(provider));
     const names = (await ifPresent('listing a provider', readdir(directory))) ?? [];
-    const versions = names.flatMap((name) => versionOfDocument(name) ?? []).sort(Version.compare);
-    if (versions.length === 0) {
+    const content = indexFor(names);
+    if (content === undefined) {
       await ofStorage('removing a mirror document', rm(path, { force: true }));
       return;
     }
-    const content = asJson({ versions: Object.fromEntries(versions.map((version) => [version.toString(), {}])) });
     const current = await readIfFile('reading a mirror document', path);
     if (current?.toString() !== content) await this.#partials.write(path, content);
   }
@@ -110,12 +93,8 @@ export class MirrorDocuments {
   async #read(path: string): Promise<Record<string, unknown>> {
     const content = await readIfFile('reading a mirror document', path);
     if (content === undefined) return {};
-    try {
-      const document: unknown = JSON.parse(content.toString());
-      if (isObject(document)) return document;
-    } catch {
-      // Falls through: damaged and nonsensical are the same here.
-    }
+    const document = parsedDocument(content);
+    if (document) return document;
     this.#logger.warn('a mirror document is not readable and will be made anew', {
       file: path.slice(this.#directory.length + 1),
     });
@@ -126,43 +105,4 @@ export class MirrorDocuments {
 /** Changes whenever a file is written or replaced. */
 export function fileIdentity(file: { ino: number; size: number; mtimeMs: number; ctimeMs: number }): string {
   return `${file.ino} ${file.size} ${file.mtimeMs} ${file.ctimeMs}`;
-}
-
-/** `1.2.3.json` → 1.2.3; `undefined` for every other name. */
-function versionOfDocument(name: string): Version | undefined {
-  if (!name.endsWith('.json')) return undefined;
-  const text = name.slice(0, -'.json'.length);
-  const version = Version.fromPublished(text);
-  return version?.toString() === text ? version : undefined;
-}
-
-function recordsOf(document: Record<string, unknown>): Records {
-  const records = new Map<string, ArchiveRecord>();
-  for (const [platform, entry] of Object.entries(archivesOf(document))) {
-    if (!isObject(entry) || typeof entry['url'] !== 'string') continue;
-    const hashes = Array.isArray(entry['hashes']) ? entry['hashes'].flatMap(readableHash) : [];
-    const size = Number.isSafeInteger(entry['size']) ? (entry['size'] as number) : undefined;
-    records.set(platform, { url: entry['url'], hashes, size });
-  }
-  return records;
-}
-
-function archivesOf(document: Record<string, unknown>): Record<string, unknown> {
-  return isObject(document['archives']) ? document['archives'] : {};
-}
-
-function readableHash(text: unknown): Hash[] {
-  try {
-    return [parseHash(String(text))];
-  } catch {
-    return [];
-  }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function asJson(document: unknown): string {
-  return `${JSON.stringify(document, null, 2)}\n`;
 }

@@ -34,7 +34,17 @@ export async function moduleFiles(
   module: ModuleAddress,
 ): Promise<{ packages: readonly Version[]; records: readonly Version[] }> {
   const names = (await ifPresent('listing a module', readdir(join(directory, paths.module(module))))) ?? [];
-  return { packages: versionsOf(names, PACKAGE), records: versionsOf(names, RECORD) };
+  return { packages: packageVersions(names), records: recordVersions(names) };
+}
+
+/** Of packages, by the names of their files. */
+export function packageVersions(names: readonly string[]): Version[] {
+  return versionsOf(names, PACKAGE);
+}
+
+/** Of records, by the names of their files. */
+export function recordVersions(names: readonly string[]): Version[] {
+  return versionsOf(names, RECORD);
 }
 
 function versionsOf(names: readonly string[], suffix: string): Version[] {

@@ -1,12 +1,12 @@
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LRUCache } from 'lru-cache';
-import { parseSha256 } from '../address/hash.ts';
 import type { ModuleRelease } from '../address/module.ts';
 import type { Logger } from '../logger.ts';
 import { paths } from './keys.ts';
 import { fileIdentity } from './mirror-documents.ts';
 import type { PackageRecord } from './module-store.ts';
+import { packageRecordIn, packageRecordText } from './package-record.ts';
 import type { PartialFiles } from './partial-files.ts';
 import { ifPresent, ofStorage, readIfFile } from './storage-errors.ts';
 
@@ -39,7 +39,7 @@ export class ModuleRecords {
 
     const content = await readIfFile('reading a package record', path);
     if (content === undefined) return undefined;
-    const record = recordIn(content.toString());
+    const record = packageRecordIn(content.toString());
     if (!record) {
       this.#logger.warn('the record of a module package is not readable; the package is not used', {
         module: release.module.toString(),
@@ -51,19 +51,8 @@ export class ModuleRecords {
   }
 
   /** @throws StorageFailed */
-  async put(
-    release: ModuleRelease,
-    { sha256, size, subdir, source, fingerprint, brought }: PackageRecord,
-  ): Promise<void> {
-    const document = {
-      sha256,
-      size,
-      subdir,
-      source,
-      ...(fingerprint !== undefined && { fingerprint }),
-      ...(brought && { brought }),
-    };
-    await this.#partials.write(this.#pathOf(release), `${JSON.stringify(document, null, 2)}\n`);
+  async put(release: ModuleRelease, record: PackageRecord): Promise<void> {
+    await this.#partials.write(this.#pathOf(release), packageRecordText(record));
   }
 
   /** @throws StorageFailed */
@@ -73,21 +62,5 @@ export class ModuleRecords {
 
   #pathOf(release: ModuleRelease): string {
     return join(this.#directory, paths.moduleRecord(release));
-  }
-}
-
-function recordIn(text: string): PackageRecord | undefined {
-  try {
-    const document: unknown = JSON.parse(text);
-    if (typeof document !== 'object' || document === null) return undefined;
-    const { sha256, size, subdir, source, fingerprint, brought } = document as Record<string, unknown>;
-    if (typeof sha256 !== 'string' || typeof subdir !== 'string' || typeof source !== 'string') return undefined;
-    if (!Number.isSafeInteger(size) || (size as number) < 0) return undefined;
-    if (fingerprint !== undefined && typeof fingerprint !== 'string') return undefined;
-    const record = { sha256: parseSha256(sha256), size: size as number, subdir, source, fingerprint };
-    return brought === true ? { ...record, brought } : record;
-  } catch {
-    // Cut off, or nonsense: the same here.
-    return undefined;
   }
 }

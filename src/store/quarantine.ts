@@ -47,20 +47,10 @@ export class Quarantine {
     subject: Subject,
     { size, sha256, reason }: Pick<QuarantineNote, 'size' | 'sha256' | 'reason'>,
   ): Promise<string | undefined> {
-    const at = new Date().toISOString();
-    const id = `${at.replace(/[-:]|\.\d+/g, '')}-${randomUUID().slice(0, 8)}`;
+    const note = noteOf(subject, { size, sha256, reason });
+    const id = newQuarantineId(note);
     const place = join(this.#directory, paths.quarantine, id);
     const from = join(this.#directory, pathOf(subject));
-    const isArchive = subject instanceof ProviderArchive;
-    const note: QuarantineNote = {
-      address: String(isArchive ? subject.provider : subject.module),
-      version: subject.version.toString(),
-      ...(isArchive && { platform: subject.platform.toString() }),
-      size,
-      sha256,
-      reason,
-      at,
-    };
     await ofStorage('making a place in quarantine', mkdir(place, { recursive: true }));
     // The note first: a file without one would say nothing of itself.
     await this.#partials.write(join(place, NOTE), `${JSON.stringify(note, null, 2)}\n`);
@@ -97,7 +87,30 @@ export class Quarantine {
   }
 }
 
-function noteIn(text: string): QuarantineNote | undefined {
+/** Why it is put aside, now. */
+export function noteOf(
+  subject: Subject,
+  { size, sha256, reason }: Pick<QuarantineNote, 'size' | 'sha256' | 'reason'>,
+): QuarantineNote {
+  const isArchive = subject instanceof ProviderArchive;
+  return {
+    address: String(isArchive ? subject.provider : subject.module),
+    version: subject.version.toString(),
+    ...(isArchive && { platform: subject.platform.toString() }),
+    size,
+    sha256,
+    reason,
+    at: new Date().toISOString(),
+  };
+}
+
+/** Ids are in the order of their time. */
+export function newQuarantineId({ at }: QuarantineNote): string {
+  return `${at.replace(/[-:]|\.\d+/g, '')}-${randomUUID().slice(0, 8)}`;
+}
+
+/** `undefined` for what is no such note. */
+export function noteIn(text: string): QuarantineNote | undefined {
   try {
     const note = JSON.parse(text) as QuarantineNote;
     return typeof note?.address === 'string' && typeof note.version === 'string' ? note : undefined;

@@ -1,8 +1,15 @@
-import type { Stats } from 'node:fs';
 import type { ProviderArchive } from '../address/archive.ts';
 import { sha256Of } from '../address/hash.ts';
 import type { StoredArchive } from './archive-store.ts';
-import { type ArchiveRecord, fileIdentity } from './mirror-documents.ts';
+import type { ArchiveRecord } from './mirror-document.ts';
+
+/** What a look at a file or an object tells. */
+export interface Look {
+  /** Bytes. */
+  readonly size: number;
+  /** When it was last written. */
+  readonly mtime: Date;
+}
 
 /** A record with both size and digest: written after verification. */
 export type OurRecord = ArchiveRecord & { readonly size: number };
@@ -15,7 +22,7 @@ export function isOurs(record: ArchiveRecord | undefined): record is OurRecord {
 export function asStored(
   archive: ProviderArchive,
   record: ArchiveRecord | undefined,
-  file: Stats,
+  file: Look,
 ): StoredArchive | undefined {
   if (record?.size !== file.size) return undefined;
   const [sha256] = record.hashes.flatMap((hash) => sha256Of(hash) ?? []);
@@ -25,6 +32,6 @@ export function asStored(
 }
 
 /** Which bytes were compared with which hashes. */
-export function examinationOf(record: ArchiveRecord, file: Stats): string {
-  return [fileIdentity(file), ...record.hashes].join(' ');
+export function examinationOf(record: ArchiveRecord, identity: string): string {
+  return [identity, ...record.hashes].join(' ');
 }
