@@ -80,6 +80,23 @@ describe('sealing through the door for operators', () => {
     expect((await again.index()).status).toBe(503);
   });
 
+  it('may have been before, when neither a file nor Redis can tell: the log and /readyz say so', async () => {
+    // Nothing listens there.
+    const { seal, larder, get } = await begin({ config: { redis: { url: 'redis://127.0.0.1:1' } } });
+    expect((await seal()).json()).toEqual({ sealed: false, configured: false, unknown: true });
+    const ready = await get('/readyz');
+    expect(ready.status).toBe(200);
+    expect(ready.json()).toMatchObject({
+      status: 'degraded',
+      checks: { seal: { status: 'degraded', reason: 'finding out whether this mirror was sealed failed' } },
+    });
+    const errors = larder.log.filter(({ level }) => level === 'error').map(({ message }) => message);
+    expect(errors).toEqual([expect.stringMatching(/^NOT SEALED, although it may have been/)]);
+    // Whoever says it now is heard.
+    expect((await seal({ sealed: true })).json()).toMatchObject({ sealed: true, by: 'ops' });
+    expect((await seal()).json()).not.toHaveProperty('unknown');
+  });
+
   it('is not for readers, nor for operators of some addresses only; these may look', async () => {
     const { seal, index } = await begin();
     expect((await seal({ sealed: true }, CI)).status).toBe(403);
