@@ -24,7 +24,10 @@ interface ImportOptions extends ServerOptions {
   readonly json?: boolean;
 }
 
-/** `larder import DIR`: takes in what `larder export`, `tofu providers mirror` or `terraform providers mirror` wrote. */
+/**
+ * `larder import DIR`: takes in what `larder export`, `tofu providers mirror` or `terraform providers mirror` wrote. Exits
+ * with 1 when anything was refused or failed; the rest is there all the same.
+ */
 export function addImport(program: Command): void {
   const command = program
     .command('import')
@@ -131,11 +134,10 @@ async function run(
       onOutcome(one);
       const { hostname } = 'package' in one ? one.package.module : subjectOf(one).provider;
       hosts.set(hostname.toString(), hostname);
-      if (!('checksums' in one)) counts.set(one.outcome, (counts.get(one.outcome) ?? 0) + 1);
+      if (!('checksums' in one) || isAmiss(one)) counts.set(one.outcome, (counts.get(one.outcome) ?? 0) + 1);
       if (json) console.log(JSON.stringify(documentOf(one)));
-      else if (one.outcome === 'refused') console.error(`larder: refused: ${nameOf(one)}: ${one.reason}`);
+      else if (isAmiss(one)) console.error(`larder: ${one.outcome}: ${nameOf(one)}: ${one.reason}`);
       else if (one.outcome !== 'present' && !('checksums' in one)) console.log(`${nameOf(one)}: ${one.outcome}`);
-      if (one.outcome === 'refused' && 'checksums' in one) counts.set('refused', (counts.get('refused') ?? 0) + 1);
     }
   } catch (error) {
     if (!hasCode(error, 'STORAGE_FAILED')) throw error;
@@ -147,7 +149,14 @@ async function run(
   }
   const summary = [...counts].map(([outcome, count]) => `${count} ${outcome}`).join(', ');
   if (!json) console.log(summary === '' ? 'there is nothing in it that could be imported' : summary);
-  return { isClean: !counts.has('refused') && counts.size > 0, hosts: [...hosts.values()] };
+  const isClean = !counts.has('refused') && !counts.has('failed') && counts.size > 0;
+  if (counts.has('failed') && !json) console.error('larder: what failed may come in with the same command again');
+  return { isClean, hosts: [...hosts.values()] };
+}
+
+/** It is not there now, whatever was the reason. */
+function isAmiss({ outcome }: Imported): boolean {
+  return outcome === 'refused' || outcome === 'failed';
 }
 
 async function listed(source: BroughtDirectory, sha256: string | undefined) {

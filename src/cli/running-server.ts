@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import tls from 'node:tls';
 import { type Command, Option } from 'commander';
 import { Agent, request } from 'undici';
-import { CommandFailed } from './command-failed.ts';
+import { CommandFailed, ConnectionLost } from './command-failed.ts';
 
 const CONNECT_MS = 10_000;
 /** A purge answers once it is done with everything; a disk may be slow. */
@@ -17,6 +17,13 @@ export interface ServerOptions {
   readonly server?: string;
   readonly token?: string;
   readonly ca?: string;
+}
+
+/** What Larder answers when it refuses, and who knows what of others. */
+export interface AnswerDocument {
+  readonly errors?: unknown;
+  readonly code?: unknown;
+  readonly hint?: unknown;
 }
 
 /** Several values are sent one by one, `undefined` not at all. */
@@ -85,16 +92,29 @@ export class RunningServer {
     path: string,
     options: { query?: Query; body?: Readable | string; size?: number } = {},
   ): Promise<{ readonly status: number; readonly document: unknown }> {
+    const { status, document } = await this.exchange(method, path, options);
+    const isTold = status === 200 || status === 201 || status === 202 || ABOUT_ONE_THING.has(status);
+    if (document && isTold) return { status, document };
+    throw this.refused(status, document);
+  }
+
+  /**
+   * One exchange, whatever is answered: the caller knows what that means, or throws what `refused` makes of it.
+   * @param options.size of the body, where that is a stream whose length is known
+   * @throws ConnectionLost when it may be tried again, else CommandFailed
+   */
+  async exchange(
+    method: 'GET' | 'POST' | 'PUT' | 'DELETE',
+    path: string,
+    options: { query?: Query; body?: Readable | string; size?: number } = {},
+  ): Promise<{ readonly status: number; readonly document: AnswerDocument | undefined }> {
     const { query, body, size } = options;
     const type = typeof body === 'string' ? 'application/json' : 'application/octet-stream';
     const { status, text } = await this.#exchange(method, this.#url(path, query), body, {
       ...(body !== undefined && { 'content-type': type }),
       ...(size !== undefined && { 'content-length': String(size) }),
     });
-    const document = jsonIn(text);
-    const isTold = status === 200 || status === 201 || status === 202 || ABOUT_ONE_THING.has(status);
-    if (document && isTold) return { status, document };
-    throw this.#refused(status, document);
+    return { status, document: jsonIn(text) };
   }
 
   /** The bytes of a file, as they come. */
@@ -106,7 +126,7 @@ export class RunningServer {
         headers: this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` },
       });
       if (statusCode === 200) return body;
-      throw this.#refused(statusCode, jsonIn(await body.text()));
+      throw this.refused(statusCode, jsonIn(await body.text()));
     } catch (error) {
       throw error instanceof CommandFailed ? error : notReached(this.#base, error);
     }
@@ -130,7 +150,7 @@ export class RunningServer {
       if (statusCode === 200) return body;
       const text = await body.text();
       if (statusCode >= 500) return undefined;
-      throw this.#refused(statusCode, jsonIn(text));
+      throw this.refused(statusCode, jsonIn(text));
     } catch (error) {
       if (error instanceof CommandFailed) throw error;
       return undefined;
@@ -155,7 +175,7 @@ export class RunningServer {
     const document = jsonIn(text);
     // 202: it goes on for longer than an answer takes.
     if ((status === 200 || status === 202) && document) return document;
-    throw this.#refused(status, document);
+    throw this.refused(status, document);
   }
 
   async #exchange(
@@ -181,7 +201,8 @@ export class RunningServer {
     }
   }
 
-  #refused(status: number, document: { errors?: unknown; hint?: unknown } | undefined): CommandFailed {
+  /** What an answer means that is not what was asked for, in the server's own words where it has some. */
+  refused(status: number, document: AnswerDocument | undefined): CommandFailed {
     const [said] = Array.isArray(document?.errors) ? (document.errors as unknown[]) : [];
     const hint = typeof document?.hint === 'string' ? document.hint : undefined;
     const { href } = this.#base;
@@ -210,12 +231,18 @@ async function certificateIn(file: string): Promise<string> {
   throw new CommandFailed(`--ca ${file} holds no certificate`, { hint: 'it must be PEM' });
 }
 
+const TIMEOUTS: ReadonlySet<string> = new Set([
+  'ETIMEDOUT',
+  'UND_ERR_BODY_TIMEOUT',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'UND_ERR_HEADERS_TIMEOUT',
+]);
 const UNTRUSTED = /^(CERT_|SELF_SIGNED|DEPTH_ZERO|UNABLE_TO_|ERR_TLS_CERT)/;
 
 function notReached({ href, host }: URL, error: unknown): CommandFailed {
   const { code = '' } = rootOf(error);
   if (code === 'ECONNREFUSED') {
-    return new CommandFailed(`nothing listens at ${host}: the connection was refused`, {
+    return new ConnectionLost(`nothing listens at ${host}: the connection was refused`, {
       hint: 'is the server running, and is this its port? Without --server the data directory is worked on',
     });
   }
@@ -235,7 +262,8 @@ function notReached({ href, host }: URL, error: unknown): CommandFailed {
       hint: 'with tls.mode: off, its URL begins with http://',
     });
   }
-  return new CommandFailed(`${host} could not be reached, or broke off its answer${code ? ` (${code})` : ''}`);
+  if (TIMEOUTS.has(code)) return new ConnectionLost(`${host} did not answer in time (${code})`);
+  return new ConnectionLost(`${host} could not be reached, or broke off the connection${code ? ` (${code})` : ''}`);
 }
 
 /** Several addresses tried are one AggregateError. */
@@ -246,7 +274,7 @@ function rootOf(error: unknown): { code?: string } {
   return cause instanceof Error ? rootOf(cause) : {};
 }
 
-function jsonIn(text: string): { errors?: unknown; hint?: unknown } | undefined {
+function jsonIn(text: string): AnswerDocument | undefined {
   try {
     const document: unknown = JSON.parse(text);
     return typeof document === 'object' && document !== null ? document : undefined;

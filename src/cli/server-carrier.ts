@@ -1,4 +1,3 @@
-import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { ProviderArchive } from '../address/archive.ts';
 import { parseHash, parseSha256 } from '../address/hash.ts';
@@ -8,36 +7,31 @@ import { ProviderAddress } from '../address/provider.ts';
 import { Version } from '../address/version.ts';
 import type { ArchiveDocument, ModuleDocument } from '../http/admin-documents.ts';
 import { parseReleaseDocument, releaseDocument } from '../http/admin-upload.ts';
-import {
-  type CarriedArchive,
-  type CarriedPackage,
-  type CarrySource,
-  type Intake,
-  type RefusalReason,
-  refused,
-} from '../mirror/carried.ts';
-import type { BroughtArchive, BroughtPackage, ImportTarget } from '../mirror/import.ts';
+import { refusalReason } from '../http/refusals.ts';
+import { type CarriedArchive, type CarriedPackage, type CarrySource, refused } from '../mirror/carried.ts';
+import type { BroughtArchive, BroughtPackage, Handed, ImportTarget } from '../mirror/import.ts';
 import type { CheckedRelease } from '../mirror/release-intake.ts';
 import type { ReleaseFiles } from '../store/archive-store.ts';
-import { RunningServer, type ServerOptions } from './running-server.ts';
+import { CommandFailed, ConnectionLost } from './command-failed.ts';
+import { FileReading } from './file-reading.ts';
+import { type AnswerDocument, RunningServer, type ServerOptions } from './running-server.ts';
 
 interface Listed {
   readonly archives: readonly ArchiveDocument[];
   readonly modules: readonly ModuleDocument[];
 }
 
-/** What a server says with these is about one thing only; everything else ends the command. */
-const REFUSALS: Readonly<Record<number, RefusalReason>> = {
-  404: 'excluded',
-  409: 'drift',
-  413: 'too large',
-  422: 'digest',
-};
+/** So many that get lost one after the other are not about them: the server is gone. */
+const MAX_LOST = 3;
+/** Of proxies that reached no server, or not in time. */
+const GATEWAY_TROUBLE: ReadonlySet<number> = new Set([502, 503, 504]);
 
 /** Carries out of and into a running server. Every failure is a CommandFailed. */
 export class ServerCarrier implements CarrySource, ImportTarget {
   readonly #server: RunningServer;
   #listed: Promise<Listed> | undefined;
+  /** How many the connection broke off for since the last one that was answered. */
+  #lost = 0;
 
   private constructor(server: RunningServer) {
     this.#server = server;
@@ -64,8 +58,17 @@ export class ServerCarrier implements CarrySource, ImportTarget {
   }
 
   async release(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined> {
-    const { status, document } = await this.#server.ask('GET', `admin/releases/${encoded(`${provider}/${version}`)}`);
-    return status === 404 ? undefined : parseReleaseDocument(document);
+    const path = `admin/releases/${encoded(`${provider}/${version}`)}`;
+    const { status, document } = await this.#server.exchange('GET', path);
+    if (status === 404 && document?.code === 'NOT_FOUND') return undefined;
+    if (status !== 200) throw this.#server.refused(status, document);
+    try {
+      return parseReleaseDocument(document);
+    } catch (error) {
+      throw new CommandFailed(`the server gives SHA256SUMS of ${provider} ${version} as nobody can read them`, {
+        cause: error,
+      });
+    }
   }
 
   openArchive({ archive }: CarriedArchive): Promise<Readable> {
@@ -80,7 +83,7 @@ export class ServerCarrier implements CarrySource, ImportTarget {
     return undefined;
   }
 
-  async takeArchive({ archive, file, size, sha256 }: BroughtArchive): Promise<Intake<unknown>> {
+  async takeArchive({ archive, file, size, sha256 }: BroughtArchive): Promise<Handed> {
     const stored = (await this.#inventory()).archives.find(
       (one) =>
         one.address === `${archive.provider}` &&
@@ -88,28 +91,20 @@ export class ServerCarrier implements CarrySource, ImportTarget {
         one.platform === `${archive.platform}`,
     );
     if (stored?.sha256 === sha256) return { outcome: 'present', stored };
-    return this.#put(archivePath(archive), createReadStream(file), { size, query: { sha256 } });
+    return this.#putFile(archivePath(archive), { file, size }, { sha256 });
   }
 
-  async takeRelease(provider: ProviderAddress, version: Version, { files }: CheckedRelease): Promise<Intake<unknown>> {
-    return this.#put(`admin/releases/${encoded(`${provider}/${version}`)}`, JSON.stringify(releaseDocument(files)), {});
+  async takeRelease(provider: ProviderAddress, version: Version, { files }: CheckedRelease): Promise<Handed> {
+    const body = JSON.stringify(releaseDocument(files));
+    return this.#put(`admin/releases/${encoded(`${provider}/${version}`)}`, { body });
   }
 
-  async takePackage({
-    release,
-    file,
-    size,
-    sha256,
-    subdir,
-    source,
-    fingerprint,
-  }: BroughtPackage): Promise<Intake<unknown>> {
+  async takePackage({ release, file, size, sha256, subdir, source, fingerprint }: BroughtPackage): Promise<Handed> {
     const stored = (await this.#inventory()).modules.find(
       (one) => one.address === `${release.module}` && one.version === `${release.version}`,
     );
     if (stored?.sha256 === sha256) return { outcome: 'present', stored };
-    const query = { sha256, subdir, source, fingerprint };
-    return this.#put(packagePath(release), createReadStream(file), { size, query });
+    return this.#putFile(packagePath(release), { file, size }, { sha256, subdir, source, fingerprint });
   }
 
   async close(): Promise<void> {
@@ -125,15 +120,66 @@ export class ServerCarrier implements CarrySource, ImportTarget {
     return this.#listed;
   }
 
+  /** What goes wrong with the file is no trouble of the server. */
+  async #putFile(
+    path: string,
+    { file, size }: { readonly file: string; readonly size: number },
+    query: Readonly<Record<string, string | undefined>>,
+  ): Promise<Handed> {
+    const reading = new FileReading(file, size);
+    const handed = await this.#put(path, { body: reading.stream, size, query }, () => reading.trouble !== undefined);
+    return reading.trouble === undefined ? handed : { outcome: 'failed', reason: reading.trouble };
+  }
+
+  /**
+   * @param isOurs whether it was broken off from here
+   * @throws CommandFailed when nothing else would get there either
+   */
   async #put(
     path: string,
-    body: Readable | string,
-    options: { size?: number; query?: Readonly<Record<string, string | undefined>> },
-  ): Promise<Intake<unknown>> {
-    const { status, document } = await this.#server.ask('PUT', path, { ...options, body });
-    const why = REFUSALS[status];
-    if (why) return refused(why, saidIn(document));
-    return { outcome: status === 201 ? 'imported' : 'present', stored: document };
+    request: {
+      readonly body: Readable | string;
+      readonly size?: number;
+      readonly query?: Readonly<Record<string, string | undefined>>;
+    },
+    isOurs: () => boolean = () => false,
+  ): Promise<Handed> {
+    let answer: Awaited<ReturnType<RunningServer['exchange']>>;
+    try {
+      answer = await this.#server.exchange('PUT', path, request);
+    } catch (error) {
+      if (!(error instanceof ConnectionLost)) throw error;
+      return isOurs() ? { outcome: 'failed', reason: error.message } : this.#isLost(error);
+    }
+    const { status, document } = answer;
+    if (document?.code === undefined && GATEWAY_TROUBLE.has(status)) {
+      return this.#isLost(this.#server.refused(status, document));
+    }
+    this.#lost = 0;
+    return this.#handed(status, document);
+  }
+
+  #handed(status: number, document: AnswerDocument | undefined): Handed {
+    if (status === 201 && document) return { outcome: 'imported', stored: document };
+    if (status === 200 && document) return { outcome: 'present', stored: document };
+    const failure = this.#server.refused(status, document);
+    const why = refusalReason(document?.code);
+    if (why) return refused(why, saidIn(document) ?? failure.message);
+    if (status === 413) {
+      // Whatever stands before a Larder has limits of its own, and no such words.
+      return refused('too large', saidIn(document) ?? 'a proxy before the server lets nothing through that is so long');
+    }
+    if (status === 408) return { outcome: 'failed', reason: failure.message };
+    throw failure;
+  }
+
+  #isLost(error: CommandFailed): Handed {
+    this.#lost += 1;
+    if (this.#lost < MAX_LOST) return { outcome: 'failed', reason: error.message };
+    throw new CommandFailed(error.message, {
+      cause: error,
+      hint: error.hint ?? 'what was taken in is there; the same command goes on where it stopped',
+    });
   }
 }
 
@@ -149,7 +195,7 @@ function encoded(path: string): string {
   return path.split('/').map(encodeURIComponent).join('/');
 }
 
-function saidIn(document: unknown): string {
-  const { errors } = (document ?? {}) as { errors?: unknown };
-  return Array.isArray(errors) && typeof errors[0] === 'string' ? errors[0] : 'the server refused it';
+function saidIn(document: AnswerDocument | undefined): string | undefined {
+  const [said] = Array.isArray(document?.errors) ? (document.errors as unknown[]) : [];
+  return typeof said === 'string' ? said : undefined;
 }

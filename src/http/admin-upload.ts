@@ -8,7 +8,7 @@ import { Version } from '../address/version.ts';
 import { storedReadable } from '../cache/stored-readable.ts';
 import { Forbidden, NotFound } from '../errors.ts';
 import type { ArchiveIntake } from '../mirror/archive-intake.ts';
-import type { Intake, RefusalReason } from '../mirror/carried.ts';
+import type { Intake } from '../mirror/carried.ts';
 import type { PackageIntake } from '../mirror/package-intake.ts';
 import type { Policy } from '../mirror/policy.ts';
 import type { ReleaseIntake } from '../mirror/release-intake.ts';
@@ -22,6 +22,7 @@ import { readJson } from './json-request.ts';
 import { type ModuleParams, parseModule } from './module-params.ts';
 import { PACKAGE_MEDIA_TYPE } from './module-registry.ts';
 import { type ProviderParams, parseArchive, parseProvider } from './provider-params.ts';
+import { REFUSALS } from './refusals.ts';
 import { RequestError } from './request-error.ts';
 import { allowOnly } from './request-guards.ts';
 import { parsed, parseRequest } from './request-schema.ts';
@@ -38,16 +39,6 @@ export interface CarryDeps {
 }
 
 const PACKAGE = '.tar.gz';
-
-const STATUS: Readonly<Record<RefusalReason, readonly [status: number, code: string]>> = {
-  unverifiable: [400, 'DIGEST_REQUIRED'],
-  digest: [422, 'INTEGRITY_MISMATCH'],
-  signature: [422, 'SIGNATURE_MISMATCH'],
-  drift: [409, 'DRIFT'],
-  invalid: [422, 'INVALID_ARCHIVE'],
-  'too large': [413, 'BODY_TOO_LARGE'],
-  excluded: [404, 'ADDRESS_EXCLUDED'],
-};
 
 const DIGEST_HINT = 'send its SHA-256 as ?sha256=HEX, or as Repr-Digest: sha-256=:BASE64:';
 
@@ -87,7 +78,7 @@ export function uploadRoutes(deps: CarryDeps & { readonly audit?: AuditTrail | u
     const remote = req.socket.remoteAddress;
     audit?.record('uploaded', { client: client.name, remote, ...document, outcome, ...why, requestId });
     if (taken.outcome === 'refused') {
-      const [status, code] = STATUS[taken.why];
+      const [status, code] = REFUSALS[taken.why];
       const hint = taken.why === 'unverifiable' ? DIGEST_HINT : undefined;
       throw new RequestError(status, code, taken.reason, { hint });
     }

@@ -47,7 +47,9 @@ export type RefusalReason =
   | 'invalid'
   | 'too large'
   /** The mirror that it was brought to does not mirror it. */
-  | 'excluded';
+  | 'excluded'
+  /** Whoever brings it may not bring this. */
+  | 'forbidden';
 
 /** What became of something that was brought. */
 export type Intake<T> =

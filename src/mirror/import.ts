@@ -38,14 +38,17 @@ export interface BroughtPackage extends PackageRecord {
   readonly file: string;
 }
 
-/** Port: where things are brought to. */
+/** What became of something at its target: `failed` when it did not get there, and nothing is said of it itself. */
+export type Handed = Intake<unknown> | { readonly outcome: 'failed'; readonly reason: string };
+
+/** Port: where things are brought to. What is thrown ends all that is brought. */
 export interface ImportTarget {
-  takeArchive(brought: BroughtArchive): Promise<Intake<unknown>>;
-  takeRelease(provider: ProviderAddress, version: Version, checked: CheckedRelease): Promise<Intake<unknown>>;
-  takePackage(brought: BroughtPackage): Promise<Intake<unknown>>;
+  takeArchive(brought: BroughtArchive): Promise<Handed>;
+  takeRelease(provider: ProviderAddress, version: Version, checked: CheckedRelease): Promise<Handed>;
+  takePackage(brought: BroughtPackage): Promise<Handed>;
 }
 
-export type ImportOutcome = 'imported' | 'present' | 'would be imported' | 'refused';
+export type ImportOutcome = 'imported' | 'present' | 'would be imported' | 'refused' | 'failed';
 
 /** What became of one archive, package, or SHA256SUMS of a version. */
 export type Imported = {
@@ -63,7 +66,7 @@ type Outcome = Pick<Imported, 'outcome' | 'why' | 'reason'>;
 /**
  * Takes in a directory that somebody brings. Every file is compared with all that is said of it there (SHA256SUMS and its
  * signature, VERSION.json, the record of a package) before the target sees it, and the target compares it with what it
- * knows. What is refused keeps nothing else from being taken.
+ * knows. What is refused, or does not get there, keeps nothing else from being taken.
  */
 export class Import {
   readonly #source: BroughtDirectory;
@@ -119,7 +122,7 @@ export class Import {
     let taken = 0;
     for (const found of archives) {
       const outcome = await this.#archive(found, checked?.stored.files);
-      if (outcome.outcome !== 'refused') taken += 1;
+      if (outcome.outcome !== 'refused' && outcome.outcome !== 'failed') taken += 1;
       yield { archive: found.archive, ...outcome };
     }
     // A list of which no archive was any good says more of whoever made it than of the release.
@@ -193,10 +196,12 @@ export class Import {
     return refusal('digest', `its SHA-256 is ${sha256}; ${MANIFEST_FILE} says ${expected}`);
   }
 
-  async #hand(take: () => Promise<Intake<unknown>>): Promise<Outcome> {
+  async #hand(take: () => Promise<Handed>): Promise<Outcome> {
     if (this.#dryRun) return { outcome: 'would be imported' };
     const intake = await take();
-    return intake.outcome === 'refused' ? refusal(intake.why, intake.reason) : { outcome: intake.outcome };
+    const { outcome } = intake;
+    if (outcome === 'refused') return refusal(intake.why, intake.reason);
+    return outcome === 'failed' ? intake : { outcome };
   }
 }
 
