@@ -6,6 +6,7 @@ import { Changes } from './changes.ts';
 import { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import { HclConverter } from './configuration/hcl-converter.ts';
+import { assembleDashboard } from './dashboard.ts';
 import { assembleHouseKeeping } from './house-keeping.ts';
 import { createHttpApplication } from './http/application.ts';
 import { Authenticator } from './http/authenticate.ts';
@@ -249,6 +250,16 @@ async function assemble(
       seal,
       warming,
       reader: wishReader,
+      opened,
+      logger,
+    }),
+    dashboard: await assembleDashboard({
+      archives: providers.store,
+      packages: modules.store,
+      metadataStore,
+      traffic,
+      upstreamHealth,
+      disk: () => quota,
       opened,
       logger,
     }),

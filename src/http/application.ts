@@ -22,6 +22,8 @@ import { readyAnswers } from './ready-answers.ts';
 import { refuseUnsafeTargets } from './request-guards.ts';
 import type { RequestMetrics } from './request-metrics.ts';
 import { ownDiscovery, registryDiscovery } from './service-discovery.ts';
+import { toAll } from './ui/refusals.ts';
+import { type DashboardDeps, dashboard } from './ui.ts';
 
 export interface HttpApplicationDeps {
   readonly mirror: NetworkMirrorSource;
@@ -37,6 +39,8 @@ export interface HttpApplicationDeps {
   readonly audit?: AuditTrail | undefined;
   /** Without it there are no doors for operators. */
   readonly admin?: AdminDeps | undefined;
+  /** Without it operators have no pages. */
+  readonly dashboard?: DashboardDeps | undefined;
   readonly health: Health;
   readonly metrics?: (MetricsSource & { readonly requests: RequestMetrics }) | undefined;
   readonly logger: Logger;
@@ -80,7 +84,9 @@ export function createHttpApplication(deps: HttpApplicationDeps): HttpApplicatio
   application.set('case sensitive routing', true);
   application.set('strict routing', true);
 
-  application.use(accessLog(deps));
+  // What is refused is shown to operators whether or not it is written down.
+  const audit = deps.dashboard ? toAll(deps.audit, deps.dashboard.refusals) : deps.audit;
+  application.use(accessLog({ ...deps, audit }));
   if (ready) application.use(ready.offer);
   application.use(refuseUnsafeTargets);
   application.use('/providers', networkMirror(deps));
@@ -90,6 +96,7 @@ export function createHttpApplication(deps: HttpApplicationDeps): HttpApplicatio
   if (deps.passthrough) application.use('/registry', passthrough({ ...deps, passthrough: deps.passthrough }));
   if (deps.links) application.use('/get', linkDoor({ ...deps, links: deps.links }));
   if (deps.admin) application.use('/admin', adminRoutes({ ...deps, ...deps.admin }));
+  if (deps.admin && deps.dashboard) application.use('/ui', dashboard({ ...deps, ...deps.admin, ...deps.dashboard }));
   if (deps.defaultUpstream) application.use(ownDiscovery({ ...deps, defaultUpstream: deps.defaultUpstream }));
   application.use(healthRoutes(deps));
   if (deps.metrics) application.use(metricsPage({ ...deps, metrics: deps.metrics }));

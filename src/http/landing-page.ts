@@ -128,7 +128,7 @@ ${
 }
 </section>
 </main>
-<footer class="wrap"><p>For machines: <a href="healthz">/healthz</a> and <a href="readyz">/readyz</a></p></footer>
+<footer class="wrap"><p>For operators: <a href="ui/">dashboard</a>. For machines: <a href="healthz">/healthz</a> and <a href="readyz">/readyz</a></p></footer>
 </body>
 </html>
 `;
