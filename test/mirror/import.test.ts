@@ -24,6 +24,7 @@ import { releaseOf } from '../contract/module-store.ts';
 import { afterTest } from '../support/after-test.ts';
 import { moduleTarGz } from '../support/module-archive.ts';
 import { publish } from '../support/published-provider.ts';
+import { bytesOf, packageOf } from './scene.ts';
 
 const HOST = 'registry.example.com';
 const WIDGET = { namespace: 'acme', type: 'widget', version: '1.0.0' } as const;
@@ -35,7 +36,7 @@ async function directory(): Promise<string> {
   return made;
 }
 
-async function begin({ signatures = 'verify' as SignaturePolicy } = {}) {
+async function begin({ signatures = 'verify' as SignaturePolicy, losing = () => false } = {}) {
   const data = await directory();
   const hasher = new PackageHasher();
   afterTest(() => hasher.close());
@@ -47,7 +48,8 @@ async function begin({ signatures = 'verify' as SignaturePolicy } = {}) {
   const releases = new ReleaseIntake({ store, signatures: () => signatures });
   const packages = new PackageIntake({ store: modules, drift, limits: LIMITS, logger });
   const target: ImportTarget = {
-    takeArchive: ({ archive, file, ...claims }) => archives.take(archive, () => createReadStream(file), claims),
+    takeArchive: async ({ archive, file, ...claims }) =>
+      losing() ? { outcome: 'failed', reason: 'lost' } : archives.take(archive, () => createReadStream(file), claims),
     takeRelease: (provider, version, checked) => releases.keep(provider, version, checked),
     takePackage: ({ release, file, ...claims }) => packages.take(release, () => createReadStream(file), claims),
   };
@@ -175,6 +177,22 @@ describe('an import', () => {
     expect(told(await run(target))).toEqual(['refused: drift', 'refused: drift']);
     expect(drift.all).toHaveLength(2);
     expect(await modules.find(releaseOf('1.0.0'))).toMatchObject({ sha256: stored?.sha256 });
+  });
+
+  it('goes on past what does not get there, of which it keeps no SHA256SUMS either', async () => {
+    const { target, home, published } = await mirror(({ zh }) => [zh]);
+    await writeFile(join(home, 'terraform-provider-widget_1.0.0_SHA256SUMS'), published.shasums);
+    const later = packageOf(await publish({ ...WIDGET, version: '1.1.0' }));
+    await writeFile(join(home, later.filename), bytesOf(later));
+    const archives = { linux_amd64: { url: later.filename, hashes: [later.zh] } };
+    await writeFile(join(home, '1.1.0.json'), JSON.stringify({ archives }));
+    let lost = 0;
+    const { run, store } = await begin({ signatures: 'ignore', losing: () => lost++ === 0 });
+    const all = await run(target);
+    expect(told(all)).toEqual(['failed', 'imported']);
+    expect(all[0]).toMatchObject({ reason: 'lost' });
+    expect(await store.releases(ProviderAddress.parse(`${HOST}/acme/widget`))).toEqual([]);
+    expect(told(await run(target))).toEqual(['imported', 'imported', 'present']);
   });
 
   it('takes no package whose record is missing or speaks of another one', async () => {
