@@ -1,15 +1,16 @@
 import { ProviderArchive } from '../address/archive.ts';
 import type { Platform } from '../address/platform.ts';
 import type { ProviderAddress } from '../address/provider.ts';
-import { Version } from '../address/version.ts';
+import type { Version } from '../address/version.ts';
 import { hasCode } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import { parseShasums } from '../upstream/shasums.ts';
 import { type ArchiveDrift, type DriftReports, isOfArchive } from './drift.ts';
-import { isUnused, isVersion, type Selection, selectedProviders } from './inventory.ts';
+import { isVersion, type Selection, selectedProviders } from './inventory.ts';
 import type { Pins } from './pins.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
+import { newestFirst, type Planned, type Purged, removeAndForget, unusedOf, VersionPurge } from './version-purge.ts';
 
 /** What is to be removed. */
 export interface PurgeSelection extends Selection {
@@ -20,7 +21,7 @@ export interface PurgeSelection extends Selection {
 }
 
 /** What was removed of one version, or would be. */
-export interface PurgedVersion {
+export interface PurgedVersion extends Purged {
   readonly provider: ProviderAddress;
   readonly version: Version;
   readonly archives: readonly StoredArchive[];
@@ -30,8 +31,6 @@ export interface PurgedVersion {
   readonly settled: readonly ArchiveDrift[];
   /** Stays as it is: the checksums that were seen first are those of the whole version. */
   readonly unsettled: readonly ArchiveDrift[];
-  /** Nothing of this is removed, because it is pinned. */
-  readonly isPinned: boolean;
 }
 
 /**
@@ -44,7 +43,7 @@ export class Purge {
   readonly #store: ArchiveStore;
   readonly #metadata: Pick<ProviderMetadata, 'forget'>;
   readonly #drift: Pick<DriftReports, 'all' | 'settle'>;
-  readonly #pins: Pick<Pins, 'look'> | undefined;
+  readonly #purge: VersionPurge<ProviderAddress, PurgedVersion, PurgeSelection>;
   readonly #logger: Logger;
 
   constructor(deps: {
@@ -58,52 +57,49 @@ export class Purge {
     this.#store = deps.store;
     this.#metadata = deps.metadata;
     this.#drift = deps.drift;
-    this.#pins = deps.pins;
     this.#logger = deps.logger;
+    this.#purge = new VersionPurge({
+      steps: {
+        addresses: (selection) => selectedProviders(this.#store, selection),
+        planOf: (provider, selection) => this.#planOf(provider, selection),
+        versionOf: ({ version }) => version,
+        remove: (planned) => this.#remove(planned),
+      },
+      pins: deps.pins,
+    });
   }
 
   /** What `run` would remove, version by version. Changes nothing. @throws StorageFailed */
-  async *plan(selection: PurgeSelection): AsyncGenerator<PurgedVersion> {
-    const isPinned = (await this.#pins?.look()) ?? (() => false);
-    for await (const provider of selectedProviders(this.#store, selection)) {
-      for await (const planned of this.#planOf(provider, selection)) {
-        yield { ...planned, isPinned: !selection.pinned && isPinned(provider, planned.version) };
-      }
-    }
+  plan(selection: PurgeSelection): AsyncGenerator<PurgedVersion> {
+    return this.#purge.plan(selection);
   }
 
   /** Each version that comes is gone, unless it is pinned; what has not come yet is as it was. @throws StorageFailed */
-  async *run(selection: PurgeSelection): AsyncGenerator<PurgedVersion> {
-    for await (const planned of this.plan(selection)) {
-      if (!planned.isPinned) await this.#remove(planned);
-      yield planned;
-    }
+  run(selection: PurgeSelection): AsyncGenerator<PurgedVersion> {
+    return this.#purge.run(selection);
   }
 
-  async *#planOf(
-    provider: ProviderAddress,
-    selection: PurgeSelection,
-  ): AsyncGenerator<Omit<PurgedVersion, 'isPinned'>> {
+  async *#planOf(provider: ProviderAddress, selection: PurgeSelection): AsyncGenerator<Planned<PurgedVersion>> {
     const { platform, unusedSince } = selection;
     const isWhole = platform === undefined && unusedSince === undefined;
     const isMeant = ({ archive }: { archive: ProviderArchive }) =>
       isVersion(selection, archive.version) &&
       (platform === undefined || platform.toString() === archive.platform.toString());
-    const stored = await this.#unused((await this.#store.list(provider)).filter(isMeant), selection);
+    const stored = await unusedOf((await this.#store.list(provider)).filter(isMeant), selection, (one) =>
+      this.#store.lastUse(one),
+    );
     const drift = (unusedSince ? [] : this.#drift.all)
       .filter(isOfArchive)
       .filter((entry) => String(entry.archive.provider) === String(provider));
     const kept = (await this.#store.releases(provider)).filter((version) => isVersion(selection, version));
     const keptNames = new Set(kept.map(String));
 
-    const versions = new Map(
-      [
-        ...stored.map(({ archive }) => archive.version),
-        ...drift.filter(isMeant).map(({ archive }) => archive.version),
-        ...(isWhole ? kept : []),
-      ].map((version) => [version.toString(), version]),
-    );
-    for (const version of [...versions.values()].sort((a, b) => Version.compare(b, a))) {
+    const versions = newestFirst([
+      ...stored.map(({ archive }) => archive.version),
+      ...drift.filter(isMeant).map(({ archive }) => archive.version),
+      ...(isWhole ? kept : []),
+    ]);
+    for (const version of versions) {
       const ofVersion = ({ archive }: { archive: ProviderArchive }) =>
         archive.version.toString() === version.toString();
       const checksums = keptNames.has(version.toString());
@@ -123,23 +119,19 @@ export class Purge {
     }
   }
 
-  async #unused(stored: readonly StoredArchive[], selection: PurgeSelection): Promise<readonly StoredArchive[]> {
-    if (!selection.unusedSince) return stored;
-    const uses = await Promise.all(stored.map((one) => this.#store.lastUse(one)));
-    return stored.filter((_, index) => isUnused(selection, uses[index] as Date));
-  }
-
-  async #remove({ provider, version, archives, checksums, settled }: PurgedVersion): Promise<void> {
+  async #remove({ provider, version, archives, checksums, settled }: Planned<PurgedVersion>): Promise<void> {
     const concerned = [
       ...archives.map(({ archive }) => archive),
       ...settled.map(({ archive }) => archive),
       ...(checksums ? await this.#namedInChecksums(provider, version) : []),
     ];
-    // Before, so that nobody stores anew what is remembered of it; afterwards for who asked in between.
-    await this.#metadata.forget(provider, version, concerned);
-    for (const { archive } of archives) await this.#store.discard(archive);
-    if (checksums) await this.#store.discardRelease(provider, version);
-    await this.#metadata.forget(provider, version, concerned);
+    await removeAndForget({
+      forget: () => this.#metadata.forget(provider, version, concerned),
+      remove: async () => {
+        for (const { archive } of archives) await this.#store.discard(archive);
+        if (checksums) await this.#store.discardRelease(provider, version);
+      },
+    });
     for (const { archive } of settled) this.#drift.settle(archive);
     this.#logger.info('purged', {
       provider: provider.toString(),
