@@ -78,6 +78,20 @@ describe('what is purged of modules', () => {
     expect(await putPackage(store, release, Buffer.from('another'))).toMatchObject({ size: 7 });
   });
 
+  it('is the package alone where nobody used it for a while: what is remembered of it stays, and nothing is settled', async () => {
+    const { store, drift, purge, left } = await begin();
+    drift.report(releaseOf('1.2.0'), was, is);
+    const longAgo = new Date(Date.now() - 24 * 3_600_000);
+    expect(await collect(purge.run({ ...select(net), unusedSince: longAgo }))).toEqual([]);
+    const unused = { ...select(net), unusedSince: new Date(Date.now() + 60_000) };
+    const purged = await collect(purge.run(unused));
+    expect(named(purged)).toEqual([`${net} 1.10.0`, `${net} 1.2.0`, `${net} 1.0.0`]);
+    for (const one of purged) expect(one).toMatchObject({ record: false, settled: [], isPinned: false });
+    expect(await left()).toEqual([`${vpc} 1.0.0`]);
+    expect(await store.recall(releaseOf('1.2.0'))).toBeDefined();
+    expect(drift.all).toHaveLength(1);
+  });
+
   it('is settled, of this version and no other', async () => {
     const { drift, purge, logger } = await begin();
     for (const version of ['1.0.0', '1.2.0']) drift.report(releaseOf(version), was, is);
