@@ -1,6 +1,9 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Job, type JobHead, type JobItem, keyOf } from './job.ts';
 import type { WarmJobs } from './warm-jobs.ts';
 
+/** A job is looked at no more often than this, in milliseconds, however fast things happen: each time at all its items. */
+const PACE_MS = 100;
 /** While nothing but bytes comes in, that is told this often; in milliseconds. */
 const PROGRESS_MS = 500;
 /** A job that runs on another replica is looked at this often, in milliseconds. */
@@ -27,24 +30,34 @@ export async function* watchJob(
   const signal = AbortSignal.any([gone, jobs.closing]);
   let job = await jobs.get(id);
   let known = 0;
-  let planned = new Set<string>();
+  /** What was told to be planned, or needs not be. */
+  const planned = new Set<string>();
+  let lookedAt = 0;
+  let isAllTold = false;
   // What is ahead of us was counted by a server that did not get to writing it down. What was planned has no number.
   if (after !== undefined && after <= job.head.sequence && job.head.isPlanned) {
     known = after;
-    planned = new Set(job.items.map(keyOf));
+    isAllTold = true;
   } else {
     yield { type: 'snapshot', sequence: known, job };
   }
   let told = '';
   for (;;) {
+    const seenAt = performance.now();
     for (const { sequence, item } of since(job, known)) {
       known = sequence;
-      planned.add(keyOf(item));
+      if (!isAllTold) planned.add(keyOf(item));
       yield { type: 'item', sequence, item };
     }
-    for (const item of job.items.filter((one) => !one.outcome && !planned.has(keyOf(one)))) {
-      planned.add(keyOf(item));
-      yield { type: 'planned', sequence: known, item };
+    if (!isAllTold) {
+      // Planning adds to their end, and puts them in order when it is done.
+      isAllTold = job.head.isPlanned;
+      const found = job.items.slice(isAllTold ? 0 : lookedAt);
+      lookedAt += found.length;
+      for (const item of found.filter((one) => !one.outcome && !planned.has(keyOf(one)))) {
+        planned.add(keyOf(item));
+        yield { type: 'planned', sequence: known, item };
+      }
     }
     const { head } = job;
     const progress = JSON.stringify([head.totals, head.bytes, head.isPlanned, head.isPaused ?? false]);
@@ -55,6 +68,7 @@ export async function* watchJob(
       return;
     }
     await change(jobs, id, signal);
+    await delay(Math.max(PACE_MS - (performance.now() - seenAt), 0), undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
     job = await jobs.get(id);
   }

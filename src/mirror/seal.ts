@@ -137,8 +137,12 @@ export class Seal {
   async set(sealed: boolean, by: string): Promise<boolean> {
     return this.#inTurn(async () => {
       await this.#look();
-      if (!this.#isDoubtful && this.isSealed === sealed) return false;
-      const record = { sealed, revision: (this.#known?.revision ?? 0) + 1, changedAt: new Date().toISOString(), by };
+      const isSure = !this.#isDoubtful && !this.#isUnknown;
+      if (isSure && this.isSealed === sealed) return false;
+      const now = new Date();
+      // Who does not know how many changes there were counts from the clock: there was never one a second.
+      const counted = Math.max(this.#known?.revision ?? 0, isSure ? 0 : Math.floor(now.getTime() / 1_000));
+      const record = { sealed, revision: counted + 1, changedAt: now.toISOString(), by };
       await this.#file.write(record);
       await this.#tell(record);
       await this.#adopt(record);

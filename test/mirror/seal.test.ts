@@ -118,6 +118,26 @@ describe('a mirror that is sealed at run time', () => {
     expect(seal.state()).not.toHaveProperty('unknown');
   });
 
+  it.each([true, false])(
+    'stays as it is said to be (sealed: %s) while nobody can tell what was before',
+    async (sealed) => {
+      const { seal: other, metadata } = await replica();
+      await other.set(true, 'a');
+      await other.set(false, 'a');
+      if (!sealed) await other.set(true, 'a');
+      await other.close();
+      metadata.isDown = true;
+      const { seal, file } = await replica({ metadata });
+      expect(await seal.set(sealed, 'ops')).toBe(true);
+      expect(seal.state()).toMatchObject({ sealed, by: 'ops' });
+      expect(seal.state()).not.toHaveProperty('unknown');
+      metadata.isDown = false;
+      await eventually(() => metadata.entries.get('v1:seal')?.value).toMatchObject({ sealed, by: 'ops' });
+      expect(seal.isSealed).toBe(sealed);
+      expect(file.content).toMatchObject({ sealed, by: 'ops' });
+    },
+  );
+
   it('is certain of itself when the configuration, a file or an empty store tells', async () => {
     const down = Object.assign(store(), { isDown: true });
     const { file } = await replica();
