@@ -16,6 +16,7 @@ COPY --from=build /larder/node_modules ./node_modules
 COPY --from=build /larder/dist ./dist
 COPY package.json LICENSE ./
 COPY config ./config
+COPY assets ./assets
 RUN install -d -o node -g node /data
 USER node
 VOLUME /data

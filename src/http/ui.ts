@@ -14,6 +14,7 @@ import { doorRoutes } from './ui/door-routes.ts';
 import { jobRoutes } from './ui/job-routes.ts';
 import { type OverviewDeps, overviewRoutes } from './ui/overview-routes.ts';
 import { sendSeeOther } from './ui/page.ts';
+import type { Refusals } from './ui/refusals.ts';
 import { sealRoutes } from './ui/seal-routes.ts';
 import type { Sessions } from './ui/sessions.ts';
 import { type StoredDeps, storedRoutes } from './ui/stored-routes.ts';
@@ -22,8 +23,9 @@ import { signedIn, upFrom } from './ui/visit.ts';
 /** What the dashboard shows besides what operators work with anyhow. */
 export interface DashboardDeps
   extends Pick<StoredDeps, 'index' | 'signatures'>,
-    Pick<OverviewDeps, 'refusals' | 'traffic' | 'upstreamHealth' | 'disk'> {
+    Pick<OverviewDeps, 'traffic' | 'upstreamHealth' | 'disk'> {
   readonly assets: Assets;
+  readonly refusals: Refusals;
   readonly sessions: Sessions;
 }
 

@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe } from 'vitest';
 
-export type RequirementName = 'terraform' | 'tofu' | 'redis-server' | 'git' | 'gpg' | 'sshd' | 'nginx';
+export type RequirementName = 'terraform' | 'tofu' | 'redis-server' | 'git' | 'gpg' | 'sshd' | 'nginx' | 'chromium';
 
 export interface Requirement {
   readonly name: RequirementName;
@@ -48,6 +48,11 @@ export const REQUIREMENTS: Readonly<
     optional: true,
     untested: 'exports that nginx serves',
     howToGet: 'apt-get install nginx-light, or brew install nginx; it may have to be looked for in /usr/sbin',
+  },
+  chromium: {
+    optional: false,
+    untested: 'the dashboard in a real browser',
+    howToGet: 'apt-get install chromium, or have a Chromium under that name on PATH',
   },
 };
 

@@ -62,7 +62,7 @@ function warmRoutes({ jobs, defaultClient = 'opentofu', pages, publicUrl, audit 
     const content = html`<section aria-labelledby="warm"><h2 id="warm">Warm</h2>
 <p>Fetches everything that <code>init</code> needs for these files, before somebody asks for it.</p>
 ${bringForm({ action: 'warm', formToken, client: defaultClient, button: 'Warm', idle })}</section>
-<section aria-labelledby="all"><h2 id="all">Running and past</h2>${jobsTable(all)}</section>`;
+<section aria-labelledby="all"><h2 id="all">Running and past</h2><div id="jobs"${all.some(({ endedAt }) => endedAt === undefined) && html` data-refresh="2"`}>${jobsTable(all)}</div></section>`;
     pages.send(req, res, { title: 'Jobs', section: 'jobs', content });
   };
 

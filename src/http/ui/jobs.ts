@@ -101,16 +101,16 @@ function itemsPart(seen: JobSeen): Markup {
     const query = new URLSearchParams({ ...(one !== 'all' && { outcome: one }), ...(to > 1 && { page: String(to) }) });
     return `${job.id}${query.size > 0 ? `?${query}` : ''}`;
   };
-  return html`<nav aria-label="Outcome" class="choice"><ul>${OUTCOMES.map(
+  return html`<div id="found"><nav aria-label="Outcome" class="choice"><ul>${OUTCOMES.map(
     (one) =>
       html`<li><a href="${hrefOf(one)}"${one === filter && html` aria-current="true"`} data-swap>${one === 'all' ? 'All' : `${one.charAt(0).toUpperCase()}${one.slice(1)}`} <span class="note" data-count="${one}">${number(countOf(one))}</span></a></li>`,
   )}</ul></nav>
-<div id="found">${
-    items.length === 0
-      ? html`<p class="empty">${job.state === 'planning' ? 'It is being found out what is needed.' : 'None.'}</p>`
-      : html`<table class="stack" role="table"><caption class="away">Items of this job</caption><thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">Item</th><th scope="col" role="columnheader">Outcome</th><th scope="col" role="columnheader" class="number">Fetched</th><th scope="col" role="columnheader">Reason</th></tr></thead>
+${
+  items.length === 0
+    ? html`<p class="empty">${job.state === 'planning' ? 'It is being found out what is needed.' : 'None.'}</p>`
+    : html`<table class="stack" role="table"><caption class="away">Items of this job</caption><thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">Item</th><th scope="col" role="columnheader">Outcome</th><th scope="col" role="columnheader" class="number">Fetched</th><th scope="col" role="columnheader">Reason</th></tr></thead>
 <tbody role="rowgroup">${items.map(itemRow)}</tbody></table>`
-  }${pager({ page, pages: Math.ceil(total / PAGE_ITEMS), hrefOf: (to) => hrefOf(filter, to) })}</div>`;
+}${pager({ page, pages: Math.ceil(total / PAGE_ITEMS), hrefOf: (to) => hrefOf(filter, to) })}</div>`;
 }
 
 function itemRow({ name, outcome, reason, note, bytes }: JobItemDocument): Markup {

@@ -50,7 +50,7 @@ ${trafficPlots(points, range)}
 </div>
 </div>
 <div class="columns even">
-<section aria-labelledby="running"><h2 id="running">Jobs that run</h2>${runningJobs(seen)}</section>
+<section aria-labelledby="running"><h2 id="running">Jobs that run</h2><div id="running-jobs"${seen.jobs.length > 0 && html` data-refresh="2"`}>${runningJobs(seen)}</div></section>
 <section aria-labelledby="trouble"><h2 id="trouble">Drift and refusals</h2>${troubleCounts(seen)}</section>
 </div>`;
 }

@@ -24,7 +24,7 @@ export interface StoredSeen {
 /** What is stored, one page of it. */
 export function storedPage(seen: StoredSeen): Markup {
   const { asked, page } = seen;
-  return html`<form method="get" action="stored" role="search" class="bar" data-swap>
+  return html`<form method="get" action="stored" role="search" class="bar" id="search" data-swap>
 <label class="grow">Search <input type="search" name="q" value="${asked.search}" placeholder="aws 5. linux_amd64" autocomplete="off" spellcheck="false"></label>
 ${choice('Kind', 'kind', asked.kind, [
   ['all', 'Providers and modules'],
@@ -36,10 +36,10 @@ ${choice('Show', 'only', asked.only, [
   ['pinned', 'Pinned'],
   ['drift', 'With drift'],
 ])}
-${asked.order !== 'address' && hidden('sort', asked.order)}${asked.isDescending && hidden('dir', 'desc')}
 <button type="submit">Search</button>
 </form>
 <div id="found">
+${asked.order !== 'address' && html`<input type="hidden" name="sort" value="${asked.order}" form="search">`}${asked.isDescending && html`<input type="hidden" name="dir" value="desc" form="search">`}
 <p class="note" data-announce>${counted(page.total, 'archive or package', 'archives and packages')}, ${size(page.bytes)} together${
     !page.isWhole && '; this is what has been read so far, reload for the rest'
   }.</p>
