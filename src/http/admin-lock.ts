@@ -1,17 +1,17 @@
 import { type RequestHandler, type Response, Router } from 'express';
 import { z } from 'zod';
-import { Platform } from '../address/platform.ts';
+import type { Platform } from '../address/platform.ts';
 import type { Diagnostic } from '../configuration/requirements.ts';
 import type { CompletedLock, LockCompletion, LockReport } from '../mirror/lock-completion.ts';
 import type { Client } from './authenticate.ts';
+import { platformQuery } from './platform-query.ts';
 import { allowOnly } from './request-guards.ts';
-import { parsed, parseRequest } from './request-schema.ts';
+import { parseRequest } from './request-schema.ts';
 import { notesOf } from './respond.ts';
 import { readText } from './text-request.ts';
 
 /** Bytes. A lock file of a thousand providers has less. */
 const MAX_LOCK = 4 * 1024 * 1024;
-const MAX_PLATFORMS = 100;
 const FILE = '.terraform.lock.hcl';
 const HINT = 'send the lock file as it is: curl --data-binary @.terraform.lock.hcl …';
 
@@ -50,12 +50,7 @@ const flag = z
   .transform((text) => text === 'true');
 
 const query = z.strictObject({
-  // Once is a text, more often a list.
-  platform: z
-    .union([z.string(), z.array(z.string())])
-    .transform((given) => [given].flat())
-    .pipe(z.array(parsed(Platform.parse)).max(MAX_PLATFORMS))
-    .default([]),
+  platform: platformQuery,
   fetch: flag,
   partial: flag,
 });

@@ -1,12 +1,12 @@
 import type { Request, Response } from 'express';
 import { z } from 'zod';
-import { Platform } from '../address/platform.ts';
 import { normalisePath } from '../configuration/configuration-files.ts';
 import { jsonName } from '../configuration/file-kinds.ts';
 import type { Wish } from '../mirror/wanted.ts';
 import { parseJson } from './json-request.ts';
+import { platformList, platformQuery } from './platform-query.ts';
 import { RequestError } from './request-error.ts';
-import { parsed, parseRequest } from './request-schema.ts';
+import { parseRequest } from './request-schema.ts';
 import { readText } from './text-request.ts';
 
 /** Bytes of a request with all files in it. Hundreds of directories of configuration have less. */
@@ -14,7 +14,6 @@ const MAX_BODY = 16 * 1024 * 1024;
 /** Of one wish. */
 const MAX_FILES = 10_000;
 const MAX_PATH_LENGTH = 1_024;
-const MAX_PLATFORMS = 100;
 
 const FORMS =
   'send {"files":[{"path":"main.tf","text":"…"}],"platforms":["linux_amd64"]}, a warm list ' +
@@ -29,7 +28,6 @@ const BODY = {
   tooLongHint: 'send the directories of configuration one after another',
 };
 
-const platforms = z.array(parsed(Platform.parse)).max(MAX_PLATFORMS);
 const client = z.enum(['opentofu', 'terraform']);
 const path = z
   .string()
@@ -39,12 +37,7 @@ const path = z
 
 const query = z.object({
   file: path.optional(),
-  // Once is a text, more often a list.
-  platform: z
-    .union([z.string(), z.array(z.string())])
-    .transform((given) => [given].flat())
-    .pipe(platforms)
-    .default([]),
+  platform: platformQuery,
   client: client.optional(),
 });
 
@@ -53,7 +46,7 @@ const files = z.strictObject({
     .array(z.strictObject({ path, text: z.string() }))
     .min(1)
     .max(MAX_FILES),
-  platforms: platforms.optional(),
+  platforms: platformList.optional(),
   client: client.optional(),
 });
 
