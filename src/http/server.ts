@@ -180,7 +180,10 @@ function messageClasses(handler: RequestListener): http.ServerOptions {
 const LATE = ['REQUEST_TIMEOUT', 'the request did not arrive in time'] as const;
 
 /** Whoever still waits for an answer is told; then the connection is over, for what may come next is the rest of the body. */
-function refuseLateBody({ socket }: IncomingMessage, res: ServerResponse): void {
+function refuseLateBody(req: IncomingMessage, res: ServerResponse): void {
+  const { socket } = req;
+  // Once it is answered, node:http tells whoever still reads the request nothing more: that it is over, neither.
+  socket.once('close', () => req.destroy());
   if (res.headersSent) {
     socket.destroy();
     return;

@@ -87,9 +87,14 @@ test.each(['http', 'https'])(
 );
 
 test('an upload of which nothing comes any more is told so, and hung up on', async () => {
-  const handler = counting({ mayTakeLong: true });
+  let whoeverReads: Promise<unknown> | undefined;
+  const handler: RequestListener = (req, res) => {
+    whoeverReads = new Promise((resolve) => req.once('close', () => resolve(req.complete)));
+    counting({ mayTakeLong: true })(req, res);
+  };
   const client = await sending(`${put(1_000)}abc`, { bodyMs: NEVER_MS, silenceMs: SOON_MS }, { handler });
   await client.closed;
+  expect(await whoeverReads).toBe(false);
   expect(client.text()).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n/);
   expect(client.text()).toContain('{"errors":["the request did not arrive in time"],"code":"REQUEST_TIMEOUT"}');
 });
