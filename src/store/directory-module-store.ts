@@ -119,8 +119,8 @@ export class DirectoryModuleStore implements ModuleStore {
   }
 
   async put(release: ModuleRelease, made: MadePackage): Promise<StoredPackage> {
-    const { sha256, size, subdir, source, fingerprint, file } = made;
-    const record: PackageRecord = { sha256, size, subdir, source, fingerprint };
+    const { sha256, size, subdir, source, fingerprint, brought, file } = made;
+    const record: PackageRecord = { sha256, size, subdir, source, fingerprint, ...(brought && { brought }) };
     const reservation = await this.#keeping.room.reserve(size);
     try {
       return await this.#inTurn(release, () => this.#put(release, file, record));

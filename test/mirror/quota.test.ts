@@ -180,6 +180,18 @@ describe('what is evicted', () => {
     expect(await present(house)).toEqual([0, 1, 2]);
   });
 
+  it('is never what somebody brought: packages that no upstream may have', async () => {
+    const house = await openHouse({ limit: 3 * UNIT });
+    await putPackage(house.modules, releaseOf('1.0.0'), Buffer.alloc(UNIT), { brought: true });
+    await putPackage(house.modules, releaseOf('2.0.0'), Buffer.alloc(UNIT));
+    await notYoung();
+    await house.bring(version(0), 2 * UNIT);
+    expect(await house.modules.find(releaseOf('2.0.0'))).toBeUndefined();
+    expect(await house.modules.find(releaseOf('1.0.0'))).toMatchObject({ brought: true });
+    await expect(house.bring(version(1), 3 * UNIT)).rejects.toMatchObject(FULL);
+    expect(await house.modules.find(releaseOf('1.0.0'))).toBeDefined();
+  });
+
   it('is nothing while the mirror is sealed: it could not be had again', async () => {
     const house = await openHouse({ limit: 3 * UNIT, isSealed: () => true });
     await fill(house, 3);
