@@ -36,7 +36,7 @@ async function directory(): Promise<string> {
   return made;
 }
 
-async function begin({ signatures = 'verify' as SignaturePolicy, losing = () => false } = {}) {
+async function begin({ signatures = 'verify' as SignaturePolicy, losing = (): boolean => false } = {}) {
   const data = await directory();
   const hasher = new PackageHasher();
   afterTest(() => hasher.close());
