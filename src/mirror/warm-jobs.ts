@@ -1,20 +1,17 @@
-import { randomBytes } from 'node:crypto';
 import pLimit from 'p-limit';
-import { kindOf } from '../configuration/file-kinds.ts';
 import { NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { MetadataStore } from '../store/metadata-store.ts';
 import { type Job, type JobHead, type JobItem, type JobPage, NO_FINDINGS, totalsOf } from './job.ts';
 import { newOwner } from './job-owners.ts';
-import { JobStore, KEEP_MS, PIECE_ITEMS, wishPieces } from './job-store.ts';
+import { JobStore, KEEP_MS, PIECE_ITEMS } from './job-store.ts';
 import { LeftJobs, type Looks } from './left-jobs.ts';
+import { jobAgain, newJob } from './new-job.ts';
 import { Opening } from './opening.ts';
 import type { WantedItem, Wish } from './wanted.ts';
 import type { Outcome, Warm } from './warm.ts';
 import { type MayWarm, type PlanWish, type RunDeps, WarmRun } from './warm-run.ts';
 
-/** A job is written down every second, and jobs are listed: names of files, so many of them. */
-const MAX_FILES_SHOWN = 20;
 /** Packages at once: half of what can be made, the rest is for clients. */
 const CONCURRENT_PACKAGES = 2;
 
@@ -127,31 +124,12 @@ export class WarmJobs {
    */
   async create(wish: Wish, by: string): Promise<JobHead> {
     if (this.#opening.isSealed) throw new MirrorIsSealed();
-    const id = newId();
-    const now = new Date();
-    const pieces = wishPieces(withoutUnread(wish));
-    const head: JobHead = {
-      id,
-      state: 'running',
-      by,
-      createdAt: now.toISOString(),
-      wish: {
-        files: wish.files.slice(0, MAX_FILES_SHOWN).map(({ path }) => path),
-        count: wish.files.length,
-        platforms: wish.platforms.map(String),
-        client: wish.client,
-        pieces: pieces.length,
-      },
-      isPlanned: false,
-      totals: totalsOf([]),
-      bytes: 0,
-      sequence: 0,
-      owner: this.#owner,
-    };
+    const { head, pieces } = newJob(wish, by, this.#owner);
+    const { id, createdAt } = head;
     try {
       await this.#store.putWish(id, pieces);
       await this.#store.putHead(head);
-      await this.#store.enter(id, { isRunning: true, createdAt: now.getTime() });
+      await this.#store.enter(id, { isRunning: true, createdAt: Date.parse(createdAt) });
     } catch (error) {
       await this.#store.discard(head);
       throw error;
@@ -224,26 +202,16 @@ export class WarmJobs {
     if (this.#opening.isSealed) throw new MirrorIsSealed();
     // It may have ended without having written all of it down.
     await this.#runs.get(id)?.ended;
-    const { head, items, findings } = await this.get(id);
-    if (head.state === 'running') throw new JobIsRunning();
-    // What is not known to be there is looked for anew: there may be a version by now.
-    // Of items that were lost nothing is known but that they were there.
-    const isWhole = items.length === head.totals.items;
-    const isPlanned = head.isPlanned && isWhole && !items.some(({ kind, outcome }) => !kind && outcome === 'failed');
-    const left = items.map(({ name, kind, ...rest }) =>
-      rest.outcome === 'failed' ? { name, kind } : { name, kind, ...rest },
-    );
-    const job: Job = {
-      head: { ...head, state: 'running', endedAt: undefined, reason: undefined, isPlanned, owner: this.#owner },
-      items: left,
-      findings,
-    };
+    const before = await this.get(id);
+    const { state, createdAt } = before.head;
+    if (state === 'running') throw new JobIsRunning();
+    const job = jobAgain(before, this.#owner);
     try {
       await this.#putWhole(job);
-      await this.#store.enter(id, { isRunning: true, createdAt: Date.parse(head.createdAt) });
+      await this.#store.enter(id, { isRunning: true, createdAt: Date.parse(createdAt) });
     } catch (error) {
       // It has ended as before, as far as the store lets us say so.
-      await this.#putWhole({ head, items, findings }).catch(() => {});
+      await this.#putWhole(before).catch(() => {});
       throw error;
     }
     this.#begin(job);
@@ -293,15 +261,6 @@ export class WarmJobs {
   }
 }
 
-/** Times of day that people can read, and that sort. */
-function newId(): string {
-  const time = new Date()
-    .toISOString()
-    .replace(/[-:]|\..*/g, '')
-    .replace('T', '-');
-  return `${time}-${randomBytes(3).toString('hex')}`;
-}
-
 /** Unless there is none, or it is as old as none that is kept. @throws NotFound */
 function found<T extends { readonly head: JobHead }>(id: string, job: T | undefined): T {
   if (job && Date.now() - Date.parse(job.head.createdAt) < KEEP_MS) return job;
@@ -311,10 +270,4 @@ function found<T extends { readonly head: JobHead }>(id: string, job: T | undefi
 function pageOf(items: readonly JobItem[], { after, count }: { after: number; count: number }): JobPage {
   const end = after + count;
   return { items: items.slice(after, end), next: end < items.length ? end : undefined };
-}
-
-/** What is not read is not kept either: it may hold secrets. That it was there is told all the same. */
-function withoutUnread(wish: Wish): Wish {
-  const files = wish.files.map((file) => (kindOf(file.path) === 'other' ? { ...file, text: '' } : file));
-  return { ...wish, files };
 }
