@@ -34,9 +34,11 @@ import { assembleProviders } from './providers.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
 import { paths } from './store/keys.ts';
 import { LinkKeys } from './store/link-keys.ts';
+import { LocalLeases } from './store/local-leases.ts';
 import type { MetadataStore } from './store/metadata-store.ts';
 import { PartialFiles } from './store/partial-files.ts';
 import { openRedisMetadata } from './store/redis-keyv.ts';
+import { RedisLeases } from './store/redis-leases.ts';
 import { SealFile } from './store/seal-file.ts';
 import { HttpClient } from './upstream/http-client.ts';
 import { observedBy } from './upstream/observer.ts';
@@ -127,6 +129,8 @@ async function assemble(
     ? await openRedisMetadata({ url: config.redis.url, logger })
     : await openEmbeddedMetadata(path.join(config.data, paths.metadata), { logger });
   opened.add('metadata', () => metadataStore.close());
+  const leases = config.redis.url ? await RedisLeases.open({ url: config.redis.url, logger }) : new LocalLeases();
+  opened.add('leases', () => leases.close());
   const seal = await openSeal(config, { store: metadataStore, logger });
   opened.add('seal', () => seal.close());
 
@@ -150,7 +154,7 @@ async function assemble(
     discovery: new ServiceDiscovery({ http }),
   });
   const firstSeen = new FirstSeen({ store: metadataStore, logger });
-  const shared = { http, upstreams, policy, firstSeen, drift, keeping, isSealed, opened, logger };
+  const shared = { http, upstreams, policy, firstSeen, drift, keeping, leases, isSealed, opened, logger };
   const providers = await assembleProviders(config, { ...shared, cache });
   const modules = await assembleModules(config, shared);
   seal.watch({

@@ -14,8 +14,10 @@ import { sealedOff } from './mirror/not-stored.ts';
 import type { Policy } from './mirror/policy.ts';
 import { SeasonedModules } from './mirror/seasoned-metadata.ts';
 import type { UpstreamMetadata } from './mirror/upstream-metadata.ts';
-import { DirectoryModuleStore } from './store/directory-module-store.ts';
+import type { Storage } from './storage.ts';
 import type { Keeping } from './store/keeping.ts';
+import type { Leases } from './store/leases.ts';
+import type { ModuleStore } from './store/module-store.ts';
 import { tokenSource, whenUsable } from './upstream/credentials.ts';
 import type { HttpClient } from './upstream/http-client.ts';
 import type { GitHostAccess } from './upstream/module-package/git-host-access.ts';
@@ -33,7 +35,7 @@ const PUBLIC_REGISTRIES: ReadonlySet<string> = new Set(['registry.opentofu.org',
 /** Everything that has to do with modules alone. */
 export interface Modules {
   readonly mirror: ModuleMirror;
-  readonly store: DirectoryModuleStore;
+  readonly store: ModuleStore;
   readonly packages: PackageCache;
   /** For the moment when Larder is sealed: ends what is under way. Resolves when nothing of it is left. */
   breakOff(): Promise<unknown>;
@@ -51,13 +53,15 @@ export async function assembleModules(
     policy: Policy;
     firstSeen: FirstSeen;
     drift: DriftReports;
+    storage: Storage;
     keeping: Keeping;
+    leases: Leases;
     isSealed: () => boolean;
     opened: Closers;
     logger: Logger;
   },
 ): Promise<Modules> {
-  const { http, upstreams, policy, firstSeen, drift, keeping, isSealed, opened, logger } = deps;
+  const { http, upstreams, policy, firstSeen, drift, storage, keeping, leases, isSealed, opened, logger } = deps;
   const { limits, unsupported } = config.modules;
   void warnWithoutGit(config, logger);
   const git = new GitSource({
@@ -70,9 +74,10 @@ export async function assembleModules(
     isSealed,
     logger,
   });
-  const store = await DirectoryModuleStore.open({ directory: config.data, keeping, logger });
+  const store = await storage.openModules({ keeping });
   const packages = new PackageCache({
     store,
+    leases,
     logger,
     concurrent: CONCURRENT_PACKAGES,
     timeLimitMs: limits.time,

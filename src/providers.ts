@@ -15,8 +15,10 @@ import { ProviderMirror } from './mirror/provider-mirror.ts';
 import { ProviderReleases } from './mirror/provider-releases.ts';
 import { SeasonedProviders } from './mirror/seasoned-metadata.ts';
 import type { UpstreamMetadata } from './mirror/upstream-metadata.ts';
-import { DirectoryArchiveStore } from './store/directory-archive-store.ts';
+import type { Storage } from './storage.ts';
+import type { ArchiveStore } from './store/archive-store.ts';
 import type { Keeping } from './store/keeping.ts';
+import type { Leases } from './store/leases.ts';
 import { PackageHasher } from './store/package-hash.ts';
 import type { HttpClient } from './upstream/http-client.ts';
 import { ProviderRegistry } from './upstream/provider-registry.ts';
@@ -27,7 +29,7 @@ export interface Providers {
   readonly releases: ProviderReleases;
   /** As upstream tells it, whatever its age. */
   readonly metadata: ProviderMetadata;
-  readonly store: DirectoryArchiveStore;
+  readonly store: ArchiveStore;
   readonly archives: ArchiveCache;
   readonly hashes: PackageHashes;
 }
@@ -42,16 +44,18 @@ export async function assembleProviders(
     policy: Policy;
     firstSeen: FirstSeen;
     drift: DriftReports;
+    storage: Storage;
     keeping: Keeping;
+    leases: Leases;
     isSealed: () => boolean;
     opened: Closers;
     logger: Logger;
   },
 ): Promise<Providers> {
-  const { http, cache, upstreams, policy, firstSeen, drift, keeping, isSealed, opened, logger } = deps;
+  const { http, cache, upstreams, policy, firstSeen, drift, storage, keeping, leases, isSealed, opened, logger } = deps;
   const hasher = new PackageHasher();
   opened.add('hasher', () => hasher.close());
-  const store = await DirectoryArchiveStore.open({ directory: config.data, hasher, keeping, logger });
+  const store = await storage.openArchives({ hasher, keeping });
   opened.add('archives', () => store.close());
   const hashes = new PackageHashes({ store, cache, logger });
   opened.add('hashes', async () => {
@@ -61,6 +65,7 @@ export async function assembleProviders(
   });
   const archives = new ArchiveCache({
     store,
+    leases,
     logger,
     concurrentDownloads: config.limits.downloads,
     onStored: (stored) => hashes.request(stored),

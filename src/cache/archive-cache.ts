@@ -2,8 +2,10 @@ import type { ProviderArchive } from '../address/archive.ts';
 import { type LarderError, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
+import type { Leases } from '../store/leases.ts';
 import { announcing } from './announcing.ts';
-import { ArchiveDownload, type OnDrift } from './archive-download.ts';
+import { ArchiveDownload } from './archive-download.ts';
+import type { OnDrift } from './archive-fetch.ts';
 import { DetachedRuns } from './detached-runs.ts';
 import type { ArchiveSource, ReadableArchive } from './readable-archive.ts';
 import { SingleFlight } from './single-flight.ts';
@@ -13,6 +15,7 @@ import { unlessGone } from './unless-gone.ts';
 /** Archives never change: what is stored is served as it is, what is absent is fetched once for all who ask. */
 export class ArchiveCache {
   readonly #store: ArchiveStore;
+  readonly #leases: Leases | undefined;
   readonly #logger: Logger;
   readonly #announce: (stored: StoredArchive) => void;
   readonly #onDrift: OnDrift | undefined;
@@ -22,6 +25,8 @@ export class ArchiveCache {
   constructor(deps: {
     /** Stays open when the cache is closed. */
     store: ArchiveStore;
+    /** Shared with the other replicas over that store, if there may be any. Stay open, too. */
+    leases?: Leases | undefined;
     logger: Logger;
     /** Further ones wait for their turn. */
     concurrentDownloads: number;
@@ -31,6 +36,7 @@ export class ArchiveCache {
     onDrift?: OnDrift;
   }) {
     this.#store = deps.store;
+    this.#leases = deps.leases;
     this.#logger = deps.logger;
     this.#onDrift = deps.onDrift;
     this.#announce = announcing({
@@ -97,6 +103,7 @@ export class ArchiveCache {
       return new ArchiveDownload({
         archive,
         store: this.#store,
+        leases: this.#leases,
         logger: this.#logger,
         load,
         onDrift: this.#onDrift,

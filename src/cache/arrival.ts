@@ -33,14 +33,14 @@ export class Arrival implements ReadableArchive {
 
   constructor(deps: {
     store: ArchiveStore;
-    incoming: ArrivingBytes;
+    bytes: ArrivingBytes;
     sha256: Sha256;
     size: number | undefined;
     /** The end of the download, which may have begun anew by then. */
     ended: Promise<void>;
   }) {
     this.#store = deps.store;
-    this.#bytes = deps.incoming;
+    this.#bytes = deps.bytes;
     this.sha256 = deps.sha256;
     this.size = deps.size;
     this.#ended = deps.ended;
@@ -49,12 +49,6 @@ export class Arrival implements ReadableArchive {
   /** Bytes that have come in. */
   get written(): number {
     return this.#written;
-  }
-
-  /** @throws StorageFailed */
-  async append(chunk: Uint8Array): Promise<void> {
-    await (this.#bytes as IncomingArchive).write(chunk);
-    this.grewTo(this.#written + chunk.length);
   }
 
   /** So many bytes have come in. */

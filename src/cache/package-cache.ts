@@ -1,6 +1,7 @@
 import type { ModuleRelease } from '../address/module.ts';
 import { type LarderError, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import type { Leases } from '../store/leases.ts';
 import type { ModuleStore, StoredPackage } from '../store/module-store.ts';
 import { announcing } from './announcing.ts';
 import { DetachedRuns } from './detached-runs.ts';
@@ -14,6 +15,7 @@ export type { MakePackage } from './package-making.ts';
 /** Module packages never change: what is stored is served as it is, what is absent is made once for all who ask. */
 export class PackageCache {
   readonly #store: ModuleStore;
+  readonly #leases: Leases | undefined;
   readonly #timeLimitMs: number;
   readonly #announce: (stored: StoredPackage) => void;
   readonly #lookUps = new SingleFlight<StoredPackage | undefined>();
@@ -21,6 +23,8 @@ export class PackageCache {
 
   constructor(deps: {
     store: ModuleStore;
+    /** Shared with the other replicas over that store, if there may be any. Stay open, too. */
+    leases?: Leases | undefined;
     logger: Logger;
     /** Packages made at a time; further ones wait for their turn. */
     concurrent: number;
@@ -30,6 +34,7 @@ export class PackageCache {
     onStored?: (stored: StoredPackage) => void;
   }) {
     this.#store = deps.store;
+    this.#leases = deps.leases;
     this.#timeLimitMs = deps.timeLimitMs;
     this.#announce = announcing({
       tell: deps.onStored,
@@ -108,6 +113,7 @@ export class PackageCache {
       return new PackageMaking({
         release,
         store: this.#store,
+        leases: this.#leases,
         make,
         timeLimitMs: this.#timeLimitMs,
         onEnd: (stored) => {

@@ -1,8 +1,11 @@
 import type { ModuleRelease } from '../address/module.ts';
 import { IntegrityMismatch, type LarderError, UpstreamUnreachable } from '../errors.ts';
+import { leaseKeys } from '../store/keys.ts';
+import type { Lease, Leases } from '../store/leases.ts';
 import type { MadePackage, ModuleStore, StoredPackage, WorkDirectory } from '../store/module-store.ts';
 import { settledWithin, unlessAborted } from '../time-limit.ts';
 import type { DetachedRun } from './detached-runs.ts';
+import { turnToMake } from './replica-turn.ts';
 
 /** Who makes a package gets this long to stop once told to, before its directory is removed under its hands. */
 const GRACE_MS = 10_000;
@@ -10,10 +13,14 @@ const GRACE_MS = 10_000;
 /** Makes a package in a directory of its own, and stops when the signal aborts. */
 export type MakePackage = (work: WorkDirectory, signal: AbortSignal) => Promise<MadePackage>;
 
-/** Makes one package and puts it into the store. It belongs to nobody who waits for it: it goes on when they hang up. */
+/**
+ * Makes one package and puts it into the store, unless another replica does. It belongs to nobody who waits for it: it goes on when they
+ * hang up.
+ */
 export class PackageMaking implements DetachedRun {
   readonly release: ModuleRelease;
   readonly #store: ModuleStore;
+  readonly #leases: Leases | undefined;
   readonly #make: MakePackage;
   readonly #timeLimitMs: number;
   readonly #onEnd: (stored: StoredPackage | undefined) => void;
@@ -25,14 +32,17 @@ export class PackageMaking implements DetachedRun {
   constructor(deps: {
     release: ModuleRelease;
     store: ModuleStore;
+    /** Shared with other replicas, if there may be any. */
+    leases?: Leases | undefined;
     make: MakePackage;
-    /** For the making alone; it counts from `run` on. */
+    /** For the making alone; it counts from its turn on. */
     timeLimitMs: number;
     /** Called once, before anybody who waits hears of the end. Told of the package when it is new. */
     onEnd: (stored: StoredPackage | undefined) => void;
   }) {
     this.release = deps.release;
     this.#store = deps.store;
+    this.#leases = deps.leases;
     this.#make = deps.make;
     this.#timeLimitMs = deps.timeLimitMs;
     this.#onEnd = deps.onEnd;
@@ -58,24 +68,38 @@ export class PackageMaking implements DetachedRun {
     const { signal } = this.#abort;
     let work: WorkDirectory | undefined;
     let making: Promise<MadePackage> | undefined;
+    let lease: Lease | undefined;
     this.#hasBegun = true;
     try {
       // Another making may have ended between the reader's look into the store and this one's turn.
       const present = signal.aborted ? undefined : await this.#store.find(this.release);
       if (present) return this.#succeed(present, { isNew: false });
       signal.throwIfAborted();
+      const turn = await this.#turn();
+      if ('made' in turn) return this.#succeed(turn.made, { isNew: false });
+      lease = turn.lease;
       work = await this.#store.workDirectory();
       making = this.#begin(work);
       const made = await this.#inTime(making);
       await this.#compare(made);
-      this.#succeed(await this.#store.put(this.release, made), { isNew: true });
+      const stored = await this.#store.put(this.release, made);
+      await lease?.release();
+      this.#succeed(stored, { isNew: true });
     } catch (error) {
+      // Before anybody hears of it, who might want it made again.
+      await lease?.release();
       this.#fail(error);
     } finally {
       // Its end, good or bad, has been told.
       if (making) await settledWithin(Promise.allSettled([making]), GRACE_MS);
       await work?.remove();
     }
+  }
+
+  async #turn(): Promise<{ made: StoredPackage } | { lease: Lease | undefined }> {
+    if (!this.#leases) return { lease: undefined };
+    const find = () => this.#store.find(this.release);
+    return turnToMake(this.#leases, leaseKeys.modulePackage(this.release), { find, signal: this.#abort.signal });
   }
 
   /** A maker that throws before its first `await` rejects all the same. */

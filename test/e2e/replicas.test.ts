@@ -1,0 +1,122 @@
+import { createHash } from 'node:crypto';
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { sha256Of } from '../support/byte-source.ts';
+import { holdAfter } from '../support/faults.ts';
+import type { HttpAnswer } from '../support/http.ts';
+import { moduleTarGz } from '../support/module-archive.ts';
+import type { PublishedPackage } from '../support/published-provider.ts';
+import { type Neighbourhood, neighbourhood } from '../support/replicas.ts';
+import { describeWith } from '../support/requirements.ts';
+
+const CLIENTS = 100;
+const SIZE = 8_000_000;
+/** Starting two processes takes seconds on a busy machine. */
+const PATIENCE = { timeout: 60_000 };
+/** How long whoever dies holds others up, and what a busy machine adds to that. */
+const LEASE_MS = 10_000;
+const BUSY_MS = 10_000;
+
+async function publish({ registry }: Neighbourhood, type: string, sizeBytes: number): Promise<PublishedPackage> {
+  const published = await registry.addProvider({ namespace: 'acme', type, version: '1.0.0', sizeBytes });
+  const archive = published.packages.get('linux_amd64');
+  if (!archive) throw new Error('not published');
+  return archive;
+}
+
+const pathOf = ({ registry }: Neighbourhood, { filename }: PublishedPackage) =>
+  `/providers/${registry.hostname}/acme/${filename.split('_')[0]?.replace('terraform-provider-', '')}/${filename}`;
+
+const upstreamGets = ({ registry }: Neighbourhood, { filename }: PublishedPackage) =>
+  registry.releases.requests.filter('GET', new RegExp(`/${filename}`));
+
+async function isWhole(answer: HttpAnswer, archive: PublishedPackage): Promise<boolean> {
+  if (answer.status !== 200 || !archive.bytes) return false;
+  return createHash('sha256').update(answer.body).digest('hex') === (await sha256Of(archive.bytes));
+}
+
+describeWith(['redis-server'], 'two replicas, one Redis, one directory', () => {
+  it(
+    'R24: a hundred cold clients spread over both: one upstream GET for each archive, and the same bytes for all',
+    PATIENCE,
+    async () => {
+      const all = await neighbourhood();
+      const archives = await Promise.all(['one', 'two', 'three', 'four'].map((type) => publish(all, type, SIZE)));
+      const replicas = await Promise.all([all.start(), all.start()]);
+      // Slow enough that all of them come while it arrives.
+      const hold = holdAfter(SIZE / 2);
+      all.registry.releases.on(/^GET .*\.zip/, hold.fault);
+      const clients = Array.from({ length: CLIENTS }, async (_, index) => {
+        const archive = archives[Math.floor(index / 2) % archives.length] as PublishedPackage;
+        const answer = await all.get(replicas[index % 2] as (typeof replicas)[0], pathOf(all, archive));
+        return isWhole(answer, archive);
+      });
+      await hold.reached;
+      setTimeout(hold.release, 1_000);
+      expect((await Promise.all(clients)).filter((whole) => whole)).toHaveLength(CLIENTS);
+      for (const archive of archives) expect(upstreamGets(all, archive)).toHaveLength(1);
+      for (const replica of replicas) {
+        const metrics = (await all.get(replica, '/metrics')).text();
+        expect(metrics).toMatch(/^larder_leases_unshared_total 0$/m);
+      }
+      expect(await readdir(join(all.setup.dataDirectory, 'partial'))).toEqual([]);
+    },
+  );
+
+  it('R24: cold clients of a module on both: its package is made once', PATIENCE, async () => {
+    const all = await neighbourhood();
+    const { registry } = all;
+    const { url } = registry.addModuleArchive('/net-1.0.0.tar.gz', moduleTarGz({ 'main.tf': '# hello\n' }));
+    registry.addModule({ namespace: 'acme', name: 'net', system: 'aws', version: '1.0.0', location: url });
+    const replicas = await Promise.all([all.start(), all.start()]);
+    const hold = holdAfter(0);
+    registry.releases.on(/net-1\.0\.0/, hold.fault);
+    const path = `/registry/${registry.hostname}/v1/modules/acme/net/aws/1.0.0/download`;
+    const clients = Array.from({ length: 20 }, (_, index) =>
+      all.get(replicas[index % 2] as (typeof replicas)[0], path),
+    );
+    await hold.reached;
+    setTimeout(hold.release, 500);
+    const answers = await Promise.all(clients);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([204]));
+    expect(new Set(answers.map(({ headers }) => headers['x-terraform-get'])).size).toBe(1);
+    expect(registry.releases.requests.count('GET', /net-1\.0\.0/)).toBe(1);
+  });
+
+  it(
+    'R24: killed in mid-download, the other replica goes on where it ended, within the lease, and nobody notices',
+    PATIENCE,
+    async () => {
+      const all = await neighbourhood();
+      const archive = await publish(all, 'widget', SIZE);
+      const path = pathOf(all, archive);
+      const [leader, other] = await Promise.all([all.start(), all.start()]);
+      const hold = holdAfter(SIZE / 2);
+      all.registry.releases.on(/^GET .*\.zip/, hold.fault, { times: 1 });
+      const cut = all.get(leader, path).catch((error: unknown) => error);
+      await hold.reached;
+      const followers = Array.from({ length: 20 }, () => all.get(other, path));
+      const partial = () => sizeOfPartial(all);
+      await expect.poll(partial, { timeout: 10_000 }).toBe(SIZE / 2);
+
+      leader.signal('SIGKILL');
+      await leader.ended;
+      const diedAt = performance.now();
+      expect(await cut).toBeInstanceOf(Error);
+      const answers = await Promise.all(followers);
+      expect(performance.now() - diedAt).toBeLessThan(LEASE_MS + BUSY_MS);
+      for (const answer of answers) expect(await isWhole(answer, archive)).toBe(true);
+      const gets = upstreamGets(all, archive);
+      expect(gets.map(({ headers }) => headers.range)).toEqual([undefined, `bytes=${SIZE / 2}-`]);
+    },
+  );
+});
+
+async function sizeOfPartial({ setup }: Neighbourhood): Promise<number> {
+  const directory = join(setup.dataDirectory, 'partial');
+  const sizes = await Promise.all(
+    (await readdir(directory)).map(async (name) => (await stat(join(directory, name))).size),
+  );
+  return Math.max(0, ...sizes);
+}
