@@ -109,6 +109,8 @@ export const paths = {
   modules: 'modules',
   /** What is still arriving or being made. On the same file system as the two above, so that it can be renamed into them. */
   partial: 'partial',
+  /** Who changes what at the moment. On a file system that all who do so share. */
+  locks: 'locks',
   /** The embedded metadata store. */
   metadata: 'metadata',
   /** Larder's own certificates and keys. */

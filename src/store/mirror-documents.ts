@@ -7,6 +7,7 @@ import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
 import { KeyedTurns } from '../keyed-turns.ts';
 import type { Logger } from '../logger.ts';
+import { DirectoryLocks } from './directory-locks.ts';
 import { paths } from './keys.ts';
 import { changedDocument, indexFor, parsedDocument, type Records, recordsOf } from './mirror-document.ts';
 import type { PartialFiles } from './partial-files.ts';
@@ -27,11 +28,14 @@ export class MirrorDocuments {
   readonly #parsed = new LRUCache<string, { identity: string; records: Records }>({ max: MAX_PARSED });
   /** By provider. */
   readonly #changes = new KeyedTurns();
+  /** The same between processes: each would put back what the other one has just changed. */
+  readonly #locks: DirectoryLocks;
 
   constructor(deps: { directory: string; partials: PartialFiles; logger: Logger }) {
     this.#directory = deps.directory;
     this.#partials = deps.partials;
     this.#logger = deps.logger;
+    this.#locks = new DirectoryLocks({ directory: join(deps.directory, paths.locks) });
   }
 
   /** By platform. Parsed anew only when the file has changed. @throws StorageFailed */
@@ -65,7 +69,7 @@ export class MirrorDocuments {
     version: Version,
     change: (archives: Map<string, unknown>) => unknown,
   ): Promise<void> {
-    await this.#changes.take(provider.toString(), async () => {
+    await this.#inTurn(provider, async () => {
       const path = join(this.#directory, paths.version(provider, version));
       const document = await this.#read(path);
       const changed = changedDocument(document, change);
@@ -73,6 +77,11 @@ export class MirrorDocuments {
       else await this.#partials.write(path, changed);
       await this.#updateIndex(provider);
     });
+  }
+
+  #inTurn(provider: ProviderAddress, work: () => Promise<void>): Promise<void> {
+    const home = paths.provider(provider);
+    return this.#changes.take(home, () => this.#locks.hold(home, work));
   }
 
   /** A version is listed when it has a document, by whomever: then index.json cannot name what is not there. */

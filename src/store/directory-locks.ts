@@ -1,0 +1,60 @@
+import { createHash } from 'node:crypto';
+import { mkdir, open, rm, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { isAbsent } from './storage-errors.ts';
+
+/** Changes take milliseconds. A lock of this age was left by a process that died over it, in milliseconds. */
+const LEFT_AFTER_MS = 10_000;
+/** Nobody waits longer, in milliseconds: what could be lost without the lock is found out anew. */
+const PATIENCE_MS = 15_000;
+const LOOK_AGAIN_MS = 15;
+
+/**
+ * Locks between processes that change the same files of a directory, wherever they run: a file that only one of them can
+ * make. They keep changes from undoing each other. Whoever cannot have one, because the disk takes no more files, goes on
+ * without.
+ */
+export class DirectoryLocks {
+  readonly #directory: string;
+
+  constructor(deps: { directory: string }) {
+    this.#directory = deps.directory;
+  }
+
+  /** @returns what the work returns. @throws what the work throws */
+  async hold<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const path = join(this.#directory, createHash('sha256').update(name).digest('hex').slice(0, 32));
+    const isHeld = await this.#take(path);
+    try {
+      return await work();
+    } finally {
+      if (isHeld) await rm(path, { force: true }).catch(() => {});
+    }
+  }
+
+  async #take(path: string): Promise<boolean> {
+    for (const until = performance.now() + PATIENCE_MS; performance.now() < until; ) {
+      try {
+        await (await create(path)).close();
+        return true;
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EEXIST') return false;
+      }
+      const since = (await stat(path).catch(() => undefined))?.mtimeMs;
+      if (since !== undefined && Date.now() - since > LEFT_AFTER_MS) await rm(path, { force: true }).catch(() => {});
+      else await delay(LOOK_AGAIN_MS * (0.5 + Math.random()));
+    }
+    return false;
+  }
+}
+
+async function create(path: string) {
+  try {
+    return await open(path, 'wx');
+  } catch (error) {
+    if (!isAbsent(error)) throw error;
+    await mkdir(dirname(path), { recursive: true });
+    return open(path, 'wx');
+  }
+}
