@@ -6,9 +6,9 @@ import type { ModuleStore, StoredPackage } from '../store/module-store.ts';
 import { settledWithin } from '../time-limit.ts';
 
 /** What was read so recently is not read again before it is shown, in milliseconds. */
-const FRESH_MS = 2_000;
+const FRESH_MS = 250;
 /** How long whoever asks waits for a reading, in milliseconds: then what was read before has to do. */
-const PATIENCE_MS = 150;
+const PATIENCE_MS = 250;
 /** The same while nothing was read before. */
 const FIRST_PATIENCE_MS = 1_500;
 /** Last uses are read again after so long, in milliseconds: that is a look at a file for each archive. */

@@ -70,14 +70,16 @@ export function jobPage(seen: JobSeen): Markup {
   const { totals } = job;
   const isOver = job.endedAt !== undefined;
   const done = totals.items - totals.waiting;
+  const isAllThere = job.state === 'finished' && totals.failed === 0;
   return html`<div id="job"${!isOver && html` data-events="${job.id}/events?after=${sequence}"`}>
 <div class="heading"><p><span data-job="state">${jobStateTag(job.state)}</span> <span data-job="reason" class="note">${job.reason}</span></p>
 ${
   isOver
-    ? html`<form method="post" action="${job.id}/retry" class="inline">${hidden('form', formToken)}<button type="submit">Do again what failed</button></form>`
+    ? !isAllThere &&
+      html`<form method="post" action="${job.id}/retry" class="inline">${hidden('form', formToken)}<button type="submit">Do again what failed</button></form>`
     : html`<form method="post" action="${job.id}/cancel" class="inline">${hidden('form', formToken)}<button type="submit">Cancel</button></form>`
 }</div>
-<progress max="${Math.max(1, totals.items)}" value="${done}" aria-label="Items done" data-job="progress">${done} of ${totals.items}</progress>
+${!isOver && html`<progress max="${Math.max(1, totals.items)}" value="${done}" aria-label="Items done" data-job="progress">${done} of ${totals.items}</progress>`}
 <dl class="figures small">
 <div><dt>Done</dt><dd><span class="value" data-job="done">${number(done)} of ${number(totals.items)}</span></dd></div>
 <div><dt>Stored</dt><dd><span class="value" data-job="stored">${number(totals.stored)}</span></dd></div>
@@ -108,7 +110,7 @@ function itemsPart(seen: JobSeen): Markup {
 ${
   items.length === 0
     ? html`<p class="empty">${job.state === 'planning' ? 'It is being found out what is needed.' : 'None.'}</p>`
-    : html`<table class="stack" role="table"><caption class="away">Items of this job</caption><thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">Item</th><th scope="col" role="columnheader">Outcome</th><th scope="col" role="columnheader" class="number">Fetched</th><th scope="col" role="columnheader">Reason</th></tr></thead>
+    : html`<table class="stack items" role="table"><caption class="away">Items of this job</caption><thead role="rowgroup"><tr role="row"><th scope="col" role="columnheader">Item</th><th scope="col" role="columnheader">Outcome</th><th scope="col" role="columnheader" class="number">Fetched</th><th scope="col" role="columnheader">Reason</th></tr></thead>
 <tbody role="rowgroup">${items.map(itemRow)}</tbody></table>`
 }${pager({ page, pages: Math.ceil(total / PAGE_ITEMS), hrefOf: (to) => hrefOf(filter, to) })}</div>`;
 }
@@ -126,7 +128,7 @@ const SEVERITIES: Readonly<Record<Diagnostic['severity'], Markup>> = {
 /** What there was to say about the files. */
 export function diagnosticList(diagnostics: readonly Told[]): Markup | undefined {
   if (diagnostics.length === 0) return undefined;
-  return html`<section aria-labelledby="diagnostics"><h2 id="diagnostics">About the files</h2><ul class="plain">${diagnostics.map(
+  return html`<section aria-labelledby="diagnostics"><h2 id="diagnostics">About the files</h2><ul class="lines">${diagnostics.map(
     ({ severity, file, at, message }) =>
       html`<li>${SEVERITIES[severity]} <code>${file}${at !== undefined && `:${at}`}</code> ${message}</li>`,
   )}</ul></section>`;

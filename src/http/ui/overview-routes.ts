@@ -69,7 +69,7 @@ export function overviewRoutes(deps: OverviewDeps & { readonly pages: Pages }): 
     const { client } = visitOf(res);
     const drift = inventory.drift({ mayHave: client.mayAdminister.bind(client) }).map(driftDocument);
     const content = troublePage({ drift, refusals: client.mayAdministerAll ? refusals.all : [] });
-    pages.send(req, res, { title: 'Drift and refusals', section: 'trouble', content });
+    pages.send(req, res, { title: 'Trouble', section: 'trouble', content });
   };
 
   router.route('/').all(allowOnly('GET', 'HEAD')).get(show);

@@ -51,7 +51,7 @@ ${trafficPlots(points, range)}
 </div>
 <div class="columns even">
 <section aria-labelledby="running"><h2 id="running">Jobs that run</h2><div id="running-jobs"${seen.jobs.length > 0 && html` data-refresh="2"`}>${runningJobs(seen)}</div></section>
-<section aria-labelledby="trouble"><h2 id="trouble">Drift and refusals</h2>${troubleCounts(seen)}</section>
+<section aria-labelledby="trouble"><h2 id="trouble">Trouble</h2>${troubleCounts(seen)}</section>
 </div>`;
 }
 
@@ -141,7 +141,7 @@ function sealPanel({ seal, client }: Overview): Markup {
 
 function runningJobs({ jobs }: Overview): Markup {
   if (jobs.length === 0) return html`<p class="empty">None. <a href="jobs">Warm something</a></p>`;
-  return html`<ul class="plain">${jobs.map((job) => {
+  return html`<ul class="lines">${jobs.map((job) => {
     const { items, waiting } = job.totals;
     return html`<li><a href="jobs/${job.id}">${job.wish.files.join(', ') || job.id}</a> ${jobStateTag(job.state)} <span class="note">${number(items - waiting)} of ${number(items)}, ${size(job.bytes)} fetched</span></li>`;
   })}</ul>`;
@@ -158,5 +158,5 @@ function troubleCounts({ drift, refusals }: Overview): Markup {
       ? 'none since the start'
       : html`${tag('warn', counted(times, 'time'))} the last one ${refusals[0] && time(refusals[0].lastAt)}`
   }</dd></dl>
-<p><a href="trouble">Look at them</a></p>`;
+<p><a href="trouble">Look at it</a></p>`;
 }

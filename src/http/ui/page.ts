@@ -23,7 +23,7 @@ const SECTIONS = [
   ['stored', 'Stored'],
   ['jobs', 'Jobs'],
   ['gaps', 'Gaps'],
-  ['trouble', 'Drift and refusals'],
+  ['trouble', 'Trouble'],
 ] as const;
 
 export type Section = (typeof SECTIONS)[number][0] | 'seal' | 'sign-in' | 'none';

@@ -89,12 +89,12 @@ function storedRow(row: SeenRow, seen: StoredSeen): Markup {
   const { stored, address, version, platform } = row;
   return html`<tr role="row">
 <th scope="row" role="rowheader"><a href="item${itemQuery(row)}">${address.toString()}</a></th>
-<td role="cell" data-name="Version">${version.toString()}</td>
-<td role="cell" data-name="Platform">${platform ?? html`<span class="note">module</span>`}</td>
-<td role="cell" data-name="Size" class="number">${size(stored.size)}</td>
+<td role="cell" data-name="Version" class="brief">${version.toString()}</td>
+<td role="cell" data-name="Platform" class="brief">${platform ?? html`<span class="note">module</span>`}</td>
+<td role="cell" data-name="Size" class="number brief">${size(stored.size)}</td>
 <td role="cell" data-name="Last used">${time(new Date(row.lastUse))}</td>
-<td role="cell" data-name="Stored">${time(stored.storedAt)}</td>
-<td role="cell" data-name="SHA-256"><code title="${stored.sha256}">${shortened(stored.sha256)}</code></td>
+<td role="cell" data-name="Stored" class="roomy">${time(stored.storedAt)}</td>
+<td role="cell" data-name="SHA-256" class="roomy"><code title="${stored.sha256}">${shortened(stored.sha256)}</code></td>
 <td role="cell" data-name="Signature">${signatureTag(row)}${row.hasDrifted && html` ${tag('bad', 'Drift')}`}</td>
 <td role="cell" data-name="Pin">${pinCell(row, seen)}</td>
 </tr>`;
@@ -159,7 +159,7 @@ function pinsPanel({ asked, pins, formToken }: StoredSeen): Markup {
 ${
   pins.length === 0
     ? html`<p class="empty">Nothing is pinned.</p>`
-    : html`<ul class="plain">${pins.map(
+    : html`<ul class="lines">${pins.map(
         (pin) =>
           html`<li><code>${pin.toString()}</code> ${formToken !== undefined && pinForm({ pin: pin.toString(), isAdding: false, formToken, back })}</li>`,
       )}</ul>`

@@ -11,6 +11,7 @@ const WIDTH = 600;
 const HEIGHT = 160;
 /** Between the lines of the grid. */
 const INTERVALS = 4;
+const MAX_ROWS = 60;
 
 interface Series {
   readonly name: string;
@@ -33,7 +34,7 @@ interface Plot {
 
 /** Both plots, and the numbers behind them as a table. */
 export function trafficPlots(points: readonly TrafficPoint[], range: TrafficRange): Markup {
-  if (!points.some(({ requests }) => requests > 0)) {
+  if (!points.some(isAnything)) {
     return html`<p class="empty">Nothing was asked for in the last ${range}. What goes through is drawn here.</p>`;
   }
   const total = sumOf(points);
@@ -41,15 +42,15 @@ export function trafficPlots(points: readonly TrafficPoint[], range: TrafficRang
   return html`<div class="plots">${plot({
     id: 'ratio',
     title: 'Answered from storage',
-    summary: `In the last ${range}, ${share(fromStorage(total), asked(total))} of what was asked for was answered from storage.`,
+    summary: `${share(fromStorage(total), asked(total))} of look-ups in the last ${range} took no upstream. Times are in UTC.`,
     points,
-    series: [{ name: 'Share of answers', look: 'first', read: ratioOf, isFilled: true }],
+    series: [{ name: 'Share of look-ups', look: 'first', read: ratioOf, isFilled: true }],
     highest: 1,
     labelOf: (value) => `${Math.round(value * 100)} %`,
   })}${plot({
     id: 'bytes',
     title: 'Bytes served and fetched',
-    summary: `In the last ${range}, ${size(total.bytesServed)} were served to clients and ${size(total.bytesFetched)} fetched from upstreams.`,
+    summary: `${size(total.bytesServed)} served and ${size(total.bytesFetched)} fetched in the last ${range}. Times are in UTC.`,
     points,
     series: [
       { name: 'Served to clients', look: 'first', read: (point) => point.bytesServed, isFilled: true },
@@ -91,7 +92,8 @@ function ratioOf(point: TrafficPoint): number | undefined {
 function plot({ id, title, summary, points, series, highest, labelOf }: Plot): Markup {
   const first = points[0]?.at ?? new Date(0);
   const last = points.at(-1)?.at ?? first;
-  const x = scaleUtc([first, last], [0, WIDTH]);
+  const end = new Date(last.getTime() + stepOf(points));
+  const x = scaleUtc([first, end], [0, WIDTH]);
   const y = scaleLinear([0, highest], [HEIGHT, 0]);
   const grid = Array.from({ length: INTERVALS + 1 }, (_, index) => (index * HEIGHT) / INTERVALS);
   const labels = Array.from({ length: INTERVALS + 1 }, (_, index) => labelOf(highest * (1 - index / INTERVALS)));
@@ -103,9 +105,9 @@ function plot({ id, title, summary, points, series, highest, labelOf }: Plot): M
 <g class="grid">${grid.map((at) => html`<line x1="0" x2="${WIDTH}" y1="${at}" y2="${at}"/>`)}</g>
 ${series.map((one) => drawn(one, points, x, y))}
 </svg>
-<div class="times" aria-hidden="true">${timesBetween(first, last).map((label) => html`<span>${label}</span>`)}</div>
+<div class="times" aria-hidden="true">${timesBetween(first, end).map((label) => html`<span>${label}</span>`)}</div>
 </div>
-${series.length > 1 && html`<ul class="legend">${series.map(({ name, look }) => html`<li><svg class="swatch" viewBox="0 0 24 8" aria-hidden="true"><line class="line ${look}" x1="0" x2="24" y1="4" y2="4"/></svg>${name}</li>`)}</ul>`}
+<ul class="legend">${series.map(({ name, look }) => html`<li><svg class="swatch" viewBox="0 0 24 8" aria-hidden="true"><line class="line ${look}" x1="0" x2="24" y1="4" y2="4"/></svg>${name}</li>`)}</ul>
 <p id="${id}-summary" class="note">${summary}</p>
 </figure>`;
 }
@@ -116,7 +118,12 @@ function drawn(
   x: (at: Date) => number,
   y: (value: number) => number,
 ): Markup {
-  const values = points.map((point) => ({ at: x(point.at), value: read(point) }));
+  const step = stepOf(points);
+  // Each holds for as long as it was counted: a single one is a line, too.
+  const values = points.flatMap((point) => {
+    const value = read(point);
+    return [point.at, new Date(point.at.getTime() + step)].map((at) => ({ at: x(at), value }));
+  });
   const isTold = ({ value }: { value: number | undefined }) => value !== undefined;
   const height = ({ value }: { value: number | undefined }) => y(value ?? 0);
   const path = line<(typeof values)[number]>(({ at }) => at, height)
@@ -129,7 +136,7 @@ function drawn(
 }
 
 function table(points: readonly TrafficPoint[], range: TrafficRange): Markup {
-  const rows = points.filter(({ requests }) => requests > 0).toReversed();
+  const rows = together(points).filter(isAnything).toReversed();
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Traffic of the last ${range} as a table"><table>
 <caption class="away">Traffic of the last ${range}, newest first; times in UTC</caption>
 <thead><tr><th scope="col">Time (UTC)</th>${[
@@ -146,6 +153,24 @@ function table(points: readonly TrafficPoint[], range: TrafficRange): Markup {
 <td class="number">${number(point.requests)}</td><td class="number">${number(point.hits)}</td><td class="number">${number(point.misses)}</td><td class="number">${number(point.stale)}</td><td class="number">${number(point.failures)}</td><td class="number">${size(point.bytesServed)}</td><td class="number">${size(point.bytesFetched)}</td></tr>`,
   )}</tbody>
 </table></div>`;
+}
+
+/** Milliseconds that each of them stands for. */
+function stepOf([one, next]: readonly TrafficPoint[]): number {
+  return one && next ? next.at.getTime() - one.at.getTime() : 60_000;
+}
+
+/** Neighbours added up, so that there are no more rows than somebody can read. */
+function together(points: readonly TrafficPoint[]): TrafficPoint[] {
+  const each = Math.ceil(points.length / MAX_ROWS);
+  return Array.from({ length: Math.ceil(points.length / each) }, (_, index) => {
+    const part = points.slice(index * each, (index + 1) * each);
+    return { at: part[0]?.at ?? new Date(0), ...sumOf(part) };
+  });
+}
+
+function isAnything(point: TrafficPoint): boolean {
+  return point.requests + asked(point) + point.bytesFetched > 0;
 }
 
 const DAY_MS = 86_400_000;
