@@ -31,6 +31,7 @@ import { WishReader } from './mirror/wish-reader.ts';
 import { assembleModules } from './modules.ts';
 import { assembleOperators } from './operators.ts';
 import { assembleProviders } from './providers.ts';
+import { openStorage } from './storage.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
 import { paths } from './store/keys.ts';
 import { LinkKeys } from './store/link-keys.ts';
@@ -123,7 +124,9 @@ async function assemble(
 
   // What rests.
   const changes = new Changes();
-  const keptHouse = await assembleHouseKeeping(config, { isSealed, changes, opened, logger });
+  const storage = await openStorage(config, { logger });
+  opened.add('storage', () => storage.close());
+  const keptHouse = await assembleHouseKeeping(config, { storage, isSealed, changes, opened, logger });
   const { keeping, quota } = keptHouse;
   const metadataStore = config.redis.url
     ? await openRedisMetadata({ url: config.redis.url, logger })
@@ -154,7 +157,7 @@ async function assemble(
     discovery: new ServiceDiscovery({ http }),
   });
   const firstSeen = new FirstSeen({ store: metadataStore, logger });
-  const shared = { http, upstreams, policy, firstSeen, drift, keeping, leases, isSealed, opened, logger };
+  const shared = { storage, http, upstreams, policy, firstSeen, drift, keeping, leases, isSealed, opened, logger };
   const providers = await assembleProviders(config, { ...shared, cache });
   const modules = await assembleModules(config, shared);
   seal.watch({
@@ -173,6 +176,7 @@ async function assemble(
       relay.forgetCircuits();
     },
   });
+  storage.begin();
   quota.begin({ archives: providers.store, packages: modules.store });
   const converter = new HclConverter();
   opened.add('parser of configuration', () => converter.close());

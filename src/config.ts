@@ -69,6 +69,7 @@ export function describeConfig(config: Config): Record<string, unknown> {
     tls: config.tls.mode,
     data: config.data,
     redis: redis ? `${redis.protocol}//${redis.host}` : 'none',
+    storage: config.s3 ? `s3 bucket ${config.s3.bucket}` : 'data directory',
     sealed: config.sealed,
     upstreams: config.upstreams.hosts.map(({ hostname }) => hostname.toString()),
     anonymous: config.access.anonymous,

@@ -6,28 +6,34 @@ import type { Logger } from './logger.ts';
 import { DiskUse } from './mirror/disk-use.ts';
 import { Pins } from './mirror/pins.ts';
 import { Quota } from './mirror/quota.ts';
+import type { Storage } from './storage.ts';
 import { Holds } from './store/holds.ts';
 import type { Keeping } from './store/keeping.ts';
 import { paths } from './store/keys.ts';
 import { LastUses } from './store/last-uses.ts';
 import { PartialFiles } from './store/partial-files.ts';
 import { PinFile } from './store/pin-file.ts';
-import { Quarantine } from './store/quarantine.ts';
 
 /** What keeps the data directory in order. */
 export interface HouseKeeping {
   readonly keeping: Keeping;
   readonly quota: Quota;
   readonly pins: Pins;
-  readonly quarantine: Quarantine;
+  readonly quarantine: Storage['quarantine'];
 }
 
 /** The quota begins once it is given the stores. @throws StorageFailed */
 export async function assembleHouseKeeping(
   { data: directory, limits }: Config,
-  { isSealed, changes, opened, logger }: { isSealed: () => boolean; changes: Changes; opened: Closers; logger: Logger },
+  {
+    storage,
+    isSealed,
+    changes,
+    opened,
+    logger,
+  }: { storage: Storage; isSealed: () => boolean; changes: Changes; opened: Closers; logger: Logger },
 ): Promise<HouseKeeping> {
-  const uses = new LastUses({ directory, logger });
+  const uses = new LastUses({ directory, markers: storage.markers, logger });
   opened.add('last uses', () => uses.close());
   const holds = new Holds();
   const partials = await PartialFiles.open(path.join(directory, paths.partial), logger);
@@ -39,6 +45,6 @@ export async function assembleHouseKeeping(
     keeping: { room: quota, uses, holds, changes },
     quota,
     pins,
-    quarantine: new Quarantine({ directory, partials }),
+    quarantine: storage.quarantine,
   };
 }

@@ -14,14 +14,14 @@ import { Pins } from '../mirror/pins.ts';
 import { forgetRelease } from '../mirror/provider-metadata.ts';
 import { Purge } from '../mirror/purge.ts';
 import { type Examined, examineAll } from '../mirror/scrub.ts';
-import { DirectoryArchiveStore } from '../store/directory-archive-store.ts';
-import { DirectoryModuleStore } from '../store/directory-module-store.ts';
+import { openStorage, type Storage } from '../storage.ts';
+import type { ArchiveStore } from '../store/archive-store.ts';
 import { openEmbeddedMetadata } from '../store/embedded-keyv.ts';
 import { paths } from '../store/keys.ts';
+import type { ModuleStore } from '../store/module-store.ts';
 import { PackageHasher } from '../store/package-hash.ts';
 import { PartialFiles } from '../store/partial-files.ts';
 import { PinFile } from '../store/pin-file.ts';
-import { Quarantine } from '../store/quarantine.ts';
 import { openRedisMetadata } from '../store/redis-keyv.ts';
 import { CommandFailed } from './command-failed.ts';
 
@@ -32,25 +32,28 @@ import { CommandFailed } from './command-failed.ts';
 export class DataDirectory {
   readonly inventory: Inventory;
   readonly pins: Pins;
-  readonly quarantine: Quarantine;
+  readonly quarantine: Storage['quarantine'];
   readonly #config: Config;
   readonly #logger: Logger;
   readonly #hasher: PackageHasher;
-  readonly #store: DirectoryArchiveStore;
-  readonly #modules: DirectoryModuleStore;
+  readonly #storage: Storage;
+  readonly #store: ArchiveStore;
+  readonly #modules: ModuleStore;
   readonly #drift: DriftReports;
 
   private constructor(deps: {
     config: Config;
     logger: Logger;
     hasher: PackageHasher;
-    store: DirectoryArchiveStore;
-    modules: DirectoryModuleStore;
+    storage: Storage;
+    store: ArchiveStore;
+    modules: ModuleStore;
     partials: PartialFiles;
   }) {
     const of = { directory: deps.config.data, partials: deps.partials };
     this.pins = new Pins({ file: new PinFile(of) });
-    this.quarantine = new Quarantine(of);
+    this.quarantine = deps.storage.quarantine;
+    this.#storage = deps.storage;
     this.#config = deps.config;
     this.#logger = deps.logger;
     this.#hasher = deps.hasher;
@@ -71,24 +74,26 @@ export class DataDirectory {
       cwd: process.cwd(),
     });
     // Opening it would make it, which is no help to those who meant another.
-    if (!options.create && !(await stat(path.join(config.data, paths.providers)).catch(() => undefined))) {
+    const isElsewhere = options.create || config.s3 !== undefined;
+    if (!isElsewhere && !(await stat(path.join(config.data, paths.providers)).catch(() => undefined))) {
       throw new CommandFailed(`there is nothing of Larder in ${config.data}`, {
         hint: 'name its configuration with --config, or a running server with --server',
       });
     }
     const logger = createLogger({ ...config.log, level: config.log.level === 'debug' ? 'debug' : 'warn' });
     const hasher = new PackageHasher();
-    const store = await DirectoryArchiveStore.open({ directory: config.data, hasher, logger });
-    const modules = await DirectoryModuleStore.open({ directory: config.data, logger });
+    const storage = await openStorage(config, { logger });
+    const store = await storage.openArchives({ hasher });
+    const modules = await storage.openModules({});
     const partials = await PartialFiles.open(path.join(config.data, paths.partial), logger);
-    return new DataDirectory({ config, logger, hasher, store, modules, partials });
+    return new DataDirectory({ config, logger, hasher, storage, store, modules, partials });
   }
 
   /** What is stored itself, for carrying it out and in. */
   get carried(): {
     readonly config: Config;
-    readonly archives: DirectoryArchiveStore;
-    readonly modules: DirectoryModuleStore;
+    readonly archives: ArchiveStore;
+    readonly modules: ModuleStore;
     readonly hasher: PackageHasher;
     readonly drift: DriftReports;
     readonly logger: Logger;
@@ -180,6 +185,7 @@ export class DataDirectory {
 
   async close(): Promise<void> {
     await this.#store.close();
+    await this.#storage.close();
     await this.#hasher.close();
   }
 }

@@ -2,6 +2,7 @@ import path from 'node:path';
 import { Hostname } from '../address/hostname.ts';
 import type { KeyPath, Origins } from './layers.ts';
 import { gitHostsOf } from './modules.ts';
+import { s3ConfigOf } from './s3.ts';
 import type { Config, Environment, UpstreamConfig, Values } from './settings.ts';
 
 /** The settings as the program uses them: paths absolute from where they were written, secrets where they come from. */
@@ -48,6 +49,7 @@ export function assemble(
     publicUrl: values.publicUrl ?? undefined,
     data: absolute(values.data, 'data'),
     redis: { url: values.redis.url ?? undefined },
+    s3: s3ConfigOf(values.s3, absolute),
     upstreams: {
       default: values.upstreams.default,
       hosts: Object.entries(values.upstreams.hosts).map(upstream),

@@ -16,6 +16,8 @@ export async function checkFiles(config: Config, origins: Origins, problems: Pro
     if (credentials && 'tokenFile' in credentials)
       files.push([[...at, 'credentials', 'tokenFile'], credentials.tokenFile]);
   }
+  const s3Secret = config.s3?.credentials?.secret;
+  if (s3Secret && 'tokenFile' in s3Secret) files.push([['s3', 'secretAccessKeyFile'], s3Secret.tokenFile]);
   for (const [index, token] of config.access.tokens.entries()) {
     if ('tokenFile' in token) files.push([['access', 'tokens', index, 'tokenFile'], token.tokenFile]);
   }

@@ -8,6 +8,7 @@ import { ALLOWED_PROBLEM, cooldownSchema, parseAllowed } from './cooldown.ts';
 import type { KeyPath } from './layers.ts';
 import { modulesSchema } from './modules.ts';
 import { suggestion } from './problems.ts';
+import { s3Schema } from './s3.ts';
 import { SECRET } from './token-variables.ts';
 import { CRON_PROBLEM, parseCron, warmSchema } from './warm.ts';
 
@@ -196,30 +197,38 @@ const limits = z.strictObject({
   }),
 });
 
-export const schema = z.strictObject({
-  listen: z.strictObject({ host: text, port: integer(0, 65_535) }),
-  tls,
-  publicUrl: publicUrl.nullable(),
-  data: text,
-  redis: z.strictObject({ url: redisUrl.nullable() }),
-  sealed: flag,
-  upstreams,
-  access,
-  freshness,
-  limits,
-  cooldown: cooldownSchema({
-    age: duration,
-    address: addressPattern,
-    allowed: parsed(parseAllowed, ALLOWED_PROBLEM),
-  }),
-  warm: warmSchema({ text, platform, count: integer(1, 100), cron: parsed(parseCron, CRON_PROBLEM) }),
-  modules: modulesSchema({ size, duration, count: integer(1, 10_000_000) }),
-  log: z.strictObject({
-    level: z.enum(['debug', 'info', 'warn', 'error']),
-    format: z.enum(['auto', 'json', 'text']),
-    audit: text.nullable(),
-  }),
-});
+export const schema = z
+  .strictObject({
+    listen: z.strictObject({ host: text, port: integer(0, 65_535) }),
+    tls,
+    publicUrl: publicUrl.nullable(),
+    data: text,
+    redis: z.strictObject({ url: redisUrl.nullable() }),
+    s3: s3Schema({ text, secret, flag }),
+    sealed: flag,
+    upstreams,
+    access,
+    freshness,
+    limits,
+    cooldown: cooldownSchema({
+      age: duration,
+      address: addressPattern,
+      allowed: parsed(parseAllowed, ALLOWED_PROBLEM),
+    }),
+    warm: warmSchema({ text, platform, count: integer(1, 100), cron: parsed(parseCron, CRON_PROBLEM) }),
+    modules: modulesSchema({ size, duration, count: integer(1, 10_000_000) }),
+    log: z.strictObject({
+      level: z.enum(['debug', 'info', 'warn', 'error']),
+      format: z.enum(['auto', 'json', 'text']),
+      audit: text.nullable(),
+    }),
+  })
+  .superRefine(({ limits: { disk }, s3: { bucket } }, context) => {
+    if (disk === null || bucket === null) return;
+    const message =
+      'cannot go with s3.bucket: nothing is evicted from a bucket; remove it, and use a lifecycle rule or `larder purge --unused`';
+    context.addIssue({ code: 'custom', path: ['limits', 'disk'], message });
+  });
 
 const TYPE_NAMES: Readonly<Record<string, string>> = {
   string: 'a text (in quotes, when it looks like a number)',

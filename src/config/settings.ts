@@ -3,6 +3,7 @@ import type { Hostname } from '../address/hostname.ts';
 import type { ProviderPattern } from '../address/provider-pattern.ts';
 import type { AllowedVersion } from './cooldown.ts';
 import type { GitHostConfig } from './modules.ts';
+import type { S3Config } from './s3.ts';
 import type { schema } from './schema.ts';
 import type { WarmSchedule } from './warm.ts';
 
@@ -48,6 +49,8 @@ export interface Config {
   readonly publicUrl: string | undefined;
   readonly data: string;
   readonly redis: { readonly url: string | undefined };
+  /** Where archives and packages rest, instead of in the data directory. */
+  readonly s3: S3Config | undefined;
   readonly sealed: boolean;
   readonly upstreams: {
     readonly default: Hostname;

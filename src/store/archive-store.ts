@@ -10,6 +10,12 @@ export interface ByteRange {
   readonly end: number;
 }
 
+/**
+ * Why something stored is read. A `use` says that somebody needs it: what was not used for the longest time makes room for
+ * others first. A `look` says nothing: it is carried away, or looked into.
+ */
+export type ReadPurpose = 'use' | 'look';
+
 /** An archive that is wholly here and was verified. */
 export interface StoredArchive {
   readonly archive: ProviderArchive;
@@ -59,7 +65,12 @@ export interface ArchiveStore {
   /** Every provider of which anything is stored, be it checksums alone. */
   providers(): AsyncIterable<ProviderAddress>;
   /** The stored bytes. An archive discarded meanwhile is still read to its end once opened. */
-  read(stored: StoredArchive, range?: ByteRange): Promise<Readable>;
+  read(stored: StoredArchive, range?: ByteRange, purpose?: ReadPurpose): Promise<Readable>;
+  /**
+   * A URL by which whoever has it may fetch a stored archive, for some minutes. Only where clients are to be sent there.
+   * @throws StorageFailed, `gone`
+   */
+  readonly link?: ((stored: StoredArchive) => Promise<string>) | undefined;
   /** Opens a place aside for an archive that is arriving. Nothing of it is visible to `find` before `commit`. */
   receive(archive: ProviderArchive): Promise<IncomingArchive>;
   /**
@@ -84,7 +95,7 @@ export interface ArchiveStore {
   putPackageHash(archive: ProviderArchive, h1: Hash): Promise<void>;
   /** Computes the `h1:` of a stored archive, off the event loop. `undefined` when the file is no readable zip. */
   computePackageHash(stored: StoredArchive): Promise<ComputedHashes | undefined>;
-  /** When it was last read by anybody; when it was stored, if never. Costs a look at a file. */
+  /** When it was last used by anybody; when it was stored, if never. Costs a look at a file. */
   lastUse(stored: StoredArchive): Promise<Date>;
   /** Reads the whole file and compares digests. `false` when it is damaged or gone. */
   verify(stored: StoredArchive): Promise<boolean>;

@@ -1,9 +1,11 @@
 import type { Readable } from 'node:stream';
 import { Changes } from '../changes.ts';
 import type { Logger } from '../logger.ts';
+import type { ReadPurpose } from './archive-store.ts';
 import { Holds } from './holds.ts';
 import { LastUses } from './last-uses.ts';
 import { type Room, unlimitedRoom } from './room.ts';
+import type { UseMarkers } from './use-markers.ts';
 
 /** What stores tell whoever keeps house. One for all stores of a data directory. */
 export interface Keeping {
@@ -14,7 +16,7 @@ export interface Keeping {
 }
 
 /** Nobody keeps house: there is no limit, and what is used is not written down. */
-export function freeKeeping(deps: { directory: string; logger: Logger }): Keeping {
+export function freeKeeping(deps: { directory: string; markers?: UseMarkers | undefined; logger: Logger }): Keeping {
   return {
     room: unlimitedRoom,
     uses: new LastUses({ ...deps, isWritten: false }),
@@ -23,9 +25,13 @@ export function freeKeeping(deps: { directory: string; logger: Logger }): Keepin
   };
 }
 
-/** Notes that a file is used, and holds it until the stream is closed. */
-export function inUse<T extends Readable>({ uses, holds }: Keeping, path: string, stream: T): T {
-  uses.note(path);
+/** Notes that a file is used, if it is read for that, and holds it until the stream is closed. */
+export function reading<T extends Readable>(
+  { uses, holds }: Keeping,
+  path: string,
+  { stream, purpose }: { readonly stream: T; readonly purpose: ReadPurpose },
+): T {
+  if (purpose === 'use') uses.note(path);
   stream.once('close', holds.hold(path));
   return stream;
 }

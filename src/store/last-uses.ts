@@ -1,28 +1,21 @@
-import { mkdir, open, rm, stat, utimes } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from '../logger.ts';
-import { paths } from './keys.ts';
-import { ifPresent, isAbsent, ofStorage } from './storage-errors.ts';
+import { settledWithin } from '../time-limit.ts';
+import { MarkerFiles, type UseMarkers } from './use-markers.ts';
 
 /** How often what is noted in memory is written down. */
 const FLUSH_INTERVAL_MS = 60_000;
-/** What was written down this recently is not written again: nobody needs to know it better. */
-const PRECISION_MS = 3_600_000;
+/** How long the end waits for what is still to be written down. */
+const CLOSE_PATIENCE_MS = 10_000;
 /** Times kept in memory besides those that wait to be written. */
 const MAX_REMEMBERED = 50_000;
 
 /**
  * When archives and packages were last used. Noting a use costs no more than a look into a map; every minute the new
- * ones are written down, of each file at most one an hour, and all of them at the end.
- *
- * The time is the modification time of an empty file, below `last-use/` at the path of what was used. The access time of
- * the archive itself would be set by every backup and copy too, and setting it would lose the end of its modification time.
- * A modification time means the same on every file system and mount, is carried along by copies, and needs no agreement
- * between replicas: the last one to write was the last to see it used.
+ * ones are written down, of each file no more often than anybody needs to know, and all of them at the end.
  */
 export class LastUses {
-  readonly #directory: string;
+  readonly #markers: UseMarkers;
   readonly #logger: Logger;
   readonly #isWritten: boolean;
   readonly #now: () => number;
@@ -35,12 +28,14 @@ export class LastUses {
 
   constructor(deps: {
     directory: string;
+    /** Where they are written down, if not in the directory. */
+    markers?: UseMarkers | undefined;
     logger: Logger;
     /** Without, uses are forgotten with the process. */
     isWritten?: boolean;
     now?: () => number;
   }) {
-    this.#directory = deps.directory;
+    this.#markers = deps.markers ?? new MarkerFiles(deps);
     this.#logger = deps.logger;
     this.#isWritten = deps.isWritten ?? true;
     this.#now = deps.now ?? Date.now;
@@ -64,8 +59,7 @@ export class LastUses {
 
   /** The latest use that any process has written down, or that this one remembers. Never in the future. @throws StorageFailed */
   async of(path: string, storedAt: Date): Promise<Date> {
-    const marker = await ifPresent('looking for the last use', stat(this.#markerOf(path)));
-    const written = marker?.mtimeMs ?? 0;
+    const written = (await this.#markers.read(path)) ?? 0;
     const remembered = this.remembered(path);
     // Once only: what is remembered from then on is better.
     const latest = written > this.#now() ? (remembered ?? this.#setBack(path)) : Math.max(written, remembered ?? 0);
@@ -76,7 +70,7 @@ export class LastUses {
   async forget(path: string): Promise<void> {
     this.#pending.delete(path);
     this.#written.delete(path);
-    await rm(this.#markerOf(path), { force: true }).catch(() => {});
+    await this.#markers.remove(path).catch(() => {});
   }
 
   /** Writes down what is due, or all. Never rejects. */
@@ -85,11 +79,11 @@ export class LastUses {
     return this.#flushing;
   }
 
-  /** Writes down everything. */
+  /** Writes down everything, or what there is time for. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     this.#timer = undefined;
-    await this.flush({ all: true });
+    await settledWithin(this.flush({ all: this.#markers.areCheap }), CLOSE_PATIENCE_MS);
   }
 
   /** A clock was set back since: it would be the last one used for as long as that was ahead. Found out now, it was used now. */
@@ -102,9 +96,9 @@ export class LastUses {
     for (const [path, at] of [...this.#pending]) {
       const before = this.#written.get(path);
       // In both directions: a clock may be set back.
-      if (!all && before !== undefined && Math.abs(at - before) < PRECISION_MS) continue;
+      if (!all && before !== undefined && Math.abs(at - before) < this.#markers.precisionMs) continue;
       try {
-        await ofStorage('writing down the last use', this.#write(this.#markerOf(path), new Date(at)));
+        await this.#markers.write(path, new Date(at));
       } catch (error) {
         this.#logger.warn('when archives are used could not be written down, and is tried again in a minute', {
           error,
@@ -115,20 +109,5 @@ export class LastUses {
       // Unless it was used again meanwhile.
       if (this.#pending.get(path) === at) this.#pending.delete(path);
     }
-  }
-
-  async #write(marker: string, at: Date): Promise<void> {
-    try {
-      await utimes(marker, at, at);
-    } catch (error) {
-      if (!isAbsent(error)) throw error;
-      await mkdir(dirname(marker), { recursive: true });
-      await (await open(marker, 'a')).close();
-      await utimes(marker, at, at);
-    }
-  }
-
-  #markerOf(path: string): string {
-    return join(this.#directory, paths.lastUseOf(path));
   }
 }

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import type { Sha256 } from '../address/hash.ts';
 import type { ModuleAddress, ModuleRelease } from '../address/module.ts';
 import type { Version } from '../address/version.ts';
-import type { ByteRange } from './archive-store.ts';
+import type { ByteRange, ReadPurpose } from './archive-store.ts';
 
 /** What is remembered of a module version's package, also when the package itself is gone. JSON-compatible. */
 export interface PackageRecord {
@@ -56,7 +56,12 @@ export interface ModuleStore {
   /** Every module of which anything is stored, be it records alone, in lower case. */
   modules(): AsyncIterable<ModuleAddress>;
   /** The stored bytes. A package discarded meanwhile is still read to its end once opened. */
-  read(stored: StoredPackage, range?: ByteRange): Promise<Readable>;
+  read(stored: StoredPackage, range?: ByteRange, purpose?: ReadPurpose): Promise<Readable>;
+  /**
+   * A URL by which whoever has it may fetch a stored package, for some minutes. Only where clients are to be sent there.
+   * @throws StorageFailed, `gone`
+   */
+  readonly link?: ((stored: StoredPackage) => Promise<string>) | undefined;
   /** Where packages are made. */
   workDirectory(): Promise<WorkDirectory>;
   /**
@@ -66,7 +71,7 @@ export interface ModuleStore {
   put(release: ModuleRelease, made: MadePackage): Promise<StoredPackage>;
   /** Notes that upstream has moved on without changing what the package is made of. Harmless when it is gone. */
   putFingerprint(release: ModuleRelease, fingerprint: string): Promise<void>;
-  /** When it was last read by anybody; when it was stored, if never. Costs a look at a file. */
+  /** When it was last used by anybody; when it was stored, if never. Costs a look at a file. */
   lastUse(stored: StoredPackage): Promise<Date>;
   /** Puts a damaged package aside, its record stays. @returns the id of its place; `undefined` when it is gone */
   quarantine(stored: StoredPackage, reason: string): Promise<string | undefined>;

@@ -16,20 +16,24 @@ export function isToken(value: unknown): value is string {
 /**
  * The token for the next request. A token file is read anew each time: a rotated secret is used at once, whatever
  * times and sizes its file had.
+ * @param name of the file, for messages
  * @throws InvalidConfiguration when the file cannot be read, is empty or holds no token
  */
-export function tokenSource(origin: TokenOrigin | undefined): () => Promise<string | undefined> {
+export function tokenSource(
+  origin: TokenOrigin | undefined,
+  name = 'the token file of an upstream',
+): () => Promise<string | undefined> {
   if (!origin) return async () => undefined;
   if ('token' in origin) return async () => origin.token;
 
   return async () => {
     const token = await readFile(origin.tokenFile, 'utf8').catch((cause: unknown) => {
-      throw new InvalidConfiguration('the token file of an upstream cannot be read', { cause });
+      throw new InvalidConfiguration(`${name} cannot be read`, { cause });
     });
     const trimmed = token.trim();
-    if (trimmed === '') throw new InvalidConfiguration('the token file of an upstream is empty');
+    if (trimmed === '') throw new InvalidConfiguration(`${name} is empty`);
     if (!isToken(trimmed)) {
-      throw new InvalidConfiguration('the token file of an upstream holds spaces, line breaks or non-ASCII letters');
+      throw new InvalidConfiguration(`${name} holds spaces, line breaks or non-ASCII letters`);
     }
     return trimmed;
   };

@@ -17,11 +17,13 @@ export class BucketStores {
   readonly #server: S3Server;
   readonly #logger: Logger;
   readonly #more: Partial<BucketSettings>;
+  readonly #redirect: boolean;
   readonly #hasher = new PackageHasher();
   readonly #directories: string[] = [];
   readonly #closers: (() => Promise<void> | void)[] = [];
 
-  constructor(deps: { server: S3Server; logger: Logger; more?: Partial<BucketSettings> }) {
+  constructor(deps: { server: S3Server; logger: Logger; more?: Partial<BucketSettings>; redirect?: boolean }) {
+    this.#redirect = deps.redirect ?? false;
     this.#server = deps.server;
     this.#logger = deps.logger;
     this.#more = deps.more ?? {};
@@ -77,6 +79,7 @@ export class BucketStores {
       partials: await PartialFiles.open(directory, logger),
       keeping: freeKeeping({ directory, logger }),
       sending: pLimit(4),
+      redirect: this.#redirect,
       logger,
     };
   }

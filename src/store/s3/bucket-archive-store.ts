@@ -57,6 +57,7 @@ const LINK_LIFETIME_MS = 5 * 60_000;
  */
 export class BucketArchiveStore implements ArchiveStore {
   readonly #deps: BucketDeps & { readonly hasher: PackageHasher };
+  readonly link: ((stored: StoredArchive) => Promise<string>) | undefined;
   readonly #documents: BucketDocuments;
   readonly #releases: BucketReleases;
   readonly #foreign: ForeignArchives<ObjectLook>;
@@ -71,6 +72,7 @@ export class BucketArchiveStore implements ArchiveStore {
   constructor(deps: BucketDeps & { readonly hasher: PackageHasher }) {
     const { bucket, logger } = deps;
     this.#deps = deps;
+    this.link = deps.redirect ? (stored) => this.#link(stored) : undefined;
     const objects = new SmallObjects({ bucket });
     const listings = new Listings({ bucket });
     this.#documents = new BucketDocuments({ objects, listings, logger });
@@ -135,13 +137,13 @@ export class BucketArchiveStore implements ArchiveStore {
     }
   }
 
-  async read(stored: StoredArchive, range?: ByteRange): Promise<Readable> {
+  async read(stored: StoredArchive, range?: ByteRange, purpose: ReadPurpose = 'use'): Promise<Readable> {
     const key = paths.archive(stored.archive);
-    return inUse(this.#deps.keeping, key, await this.#open(stored, range));
+    return reading(this.#deps.keeping, key, { stream: await this.#open(stored, range), purpose });
   }
 
-  /** For a few minutes. Costs a look into the bucket: clients cannot be sent where nothing is. */
-  async link(stored: StoredArchive): Promise<string> {
+  /** Costs a look into the bucket: clients cannot be sent where nothing is. */
+  async #link(stored: StoredArchive): Promise<string> {
     const key = paths.archive(stored.archive);
     const look = await this.#deps.bucket.head(key);
     if (look?.size !== stored.size) throw this.#noticeGone(stored.archive);

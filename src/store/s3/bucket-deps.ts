@@ -13,5 +13,7 @@ export interface BucketDeps {
   readonly keeping: Keeping;
   /** Parts that are sent at a time, by both together. */
   readonly sending: LimitFunction;
+  /** Whether clients are to be sent to the bucket for what is stored. */
+  readonly redirect: boolean;
   readonly logger: Logger;
 }

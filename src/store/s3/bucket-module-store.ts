@@ -37,6 +37,7 @@ const LINK_LIFETIME_MS = 5 * 60_000;
  */
 export class BucketModuleStore implements ModuleStore {
   readonly #deps: BucketDeps;
+  readonly link: ((stored: StoredPackage) => Promise<string>) | undefined;
   readonly #objects: SmallObjects;
   readonly #listings: Listings;
   readonly #quarantine: BucketQuarantine;
@@ -51,6 +52,7 @@ export class BucketModuleStore implements ModuleStore {
 
   constructor(deps: BucketDeps) {
     this.#deps = deps;
+    this.link = deps.redirect ? (stored) => this.#link(stored) : undefined;
     this.#objects = new SmallObjects(deps);
     this.#listings = new Listings(deps);
     this.#quarantine = new BucketQuarantine(deps);
@@ -111,7 +113,7 @@ export class BucketModuleStore implements ModuleStore {
     }
   }
 
-  async read(stored: StoredPackage, range?: ByteRange): Promise<Readable> {
+  async read(stored: StoredPackage, range?: ByteRange, purpose: ReadPurpose = 'use'): Promise<Readable> {
     const key = paths.modulePackage(stored.release);
     const stream = await openObject(
       this.#deps.bucket,
@@ -120,11 +122,11 @@ export class BucketModuleStore implements ModuleStore {
       range,
     );
     if (!stream) throw this.#noticeGone(stored.release);
-    return inUse(this.#deps.keeping, key, stream);
+    return reading(this.#deps.keeping, key, { stream, purpose });
   }
 
-  /** For a few minutes. Costs a look into the bucket: clients cannot be sent where nothing is. */
-  async link({ release, size }: StoredPackage): Promise<string> {
+  /** Costs a look into the bucket: clients cannot be sent where nothing is. */
+  async #link({ release, size }: StoredPackage): Promise<string> {
     const key = paths.modulePackage(release);
     const look = await this.#deps.bucket.head(key);
     if (look?.size !== size) throw this.#noticeGone(release);
