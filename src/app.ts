@@ -16,7 +16,6 @@ import { SealedBearers } from './http/sealed-bearers.ts';
 import { HttpServer } from './http/server.ts';
 import { certificateNames, loadTls, type TlsMaterial, type TlsSettings } from './http/tls.ts';
 import type { Logger } from './logger.ts';
-import { Metrics } from './metrics.ts';
 import { DriftReports } from './mirror/drift.ts';
 import { FirstSeen } from './mirror/first-seen.ts';
 import { metadataKinds, privateMetadataKinds } from './mirror/metadata-kinds.ts';
@@ -24,8 +23,6 @@ import { sealedOff } from './mirror/not-stored.ts';
 import { Passthrough } from './mirror/passthrough.ts';
 import { Policy } from './mirror/policy.ts';
 import { Seal } from './mirror/seal.ts';
-import { TrafficHistory } from './mirror/traffic-history.ts';
-import { UpstreamHealth } from './mirror/upstream-health.ts';
 import { UpstreamMetadata } from './mirror/upstream-metadata.ts';
 import { WishReader } from './mirror/wish-reader.ts';
 import { assembleModules } from './modules.ts';
@@ -42,12 +39,12 @@ import { openRedisMetadata } from './store/redis-keyv.ts';
 import { RedisLeases } from './store/redis-leases.ts';
 import { SealFile } from './store/seal-file.ts';
 import { HttpClient } from './upstream/http-client.ts';
-import { observedBy } from './upstream/observer.ts';
 import { Relay } from './upstream/relay.ts';
 import { ServiceDiscovery } from './upstream/service-discovery.ts';
 import { loadUpstreamRules } from './upstreams.ts';
 import { assembleWarming } from './warming.ts';
 
+import { assembleWatching } from './watching.ts';
 /** Answers under way when a shutdown begins get this long. Orchestrators usually wait 30 s or longer before they kill. */
 const DRAIN_MS = 25_000;
 
@@ -97,12 +94,8 @@ async function assemble(
 ): Promise<App> {
   const isSealed = () => seal.isSealed;
   const { metadataDeadline } = config.limits;
-  const hostnames = config.upstreams.hosts.map(({ hostname }) => String(hostname));
-  const metrics = new Metrics({ hosts: hostnames, version });
-  const leftAlone = () =>
-    http.circuits().flatMap(({ origin, state }) => (state === 'closed' ? [] : new URL(origin).host));
-  const upstreamHealth = new UpstreamHealth({ hostnames, leftAlone });
-  const observer = observedBy(metrics.upstreams, upstreamHealth);
+  const watching = await assembleWatching(config, { version, outside: () => http, opened, logger });
+  const { metrics, observer, tracer, upstreamHealth } = watching;
 
   // What is outside.
   const http = new HttpClient({
@@ -112,6 +105,7 @@ async function assemble(
     logger,
     observer,
     isSealed,
+    tracer,
   });
   opened.add('connections', () => http.close());
   const relay = new Relay({
@@ -120,6 +114,7 @@ async function assemble(
     limits: { headersMs: metadataDeadline },
     observer,
     isSealed,
+    tracer,
   });
 
   // What rests.
@@ -128,9 +123,11 @@ async function assemble(
   opened.add('storage', () => storage.close());
   const keptHouse = await assembleHouseKeeping(config, { storage, isSealed, changes, opened, logger });
   const { keeping, quota } = keptHouse;
-  const metadataStore = config.redis.url
-    ? await openRedisMetadata({ url: config.redis.url, logger })
-    : await openEmbeddedMetadata(path.join(config.data, paths.metadata), { logger });
+  const metadataStore = watching.measured(
+    config.redis.url
+      ? await openRedisMetadata({ url: config.redis.url, logger })
+      : await openEmbeddedMetadata(path.join(config.data, paths.metadata), { logger }),
+  );
   opened.add('metadata', () => metadataStore.close());
   const leases = config.redis.url ? await RedisLeases.open({ url: config.redis.url, logger }) : new LocalLeases();
   opened.add('leases', () => leases.close());
@@ -141,8 +138,7 @@ async function assemble(
   const cache = new MetadataCache({ store: metadataStore, changes, logger, deadlineMs: metadataDeadline });
   opened.add('cache', () => cache.close());
 
-  const traffic = new TrafficHistory({ store: metadataStore, totals: () => metrics.traffic(cache.lookUps), logger });
-  opened.add('traffic history', () => traffic.close());
+  const traffic = watching.trafficHistory(metadataStore);
 
   // What is done with them.
   if (config.ignoredTokens.length > 0) {
@@ -157,7 +153,20 @@ async function assemble(
     discovery: new ServiceDiscovery({ http }),
   });
   const firstSeen = new FirstSeen({ store: metadataStore, logger });
-  const shared = { storage, http, upstreams, policy, firstSeen, drift, keeping, leases, isSealed, opened, logger };
+  const shared = {
+    storage,
+    http,
+    upstreams,
+    policy,
+    firstSeen,
+    drift,
+    keeping,
+    leases,
+    tracer,
+    isSealed,
+    opened,
+    logger,
+  };
   const providers = await assembleProviders(config, { ...shared, cache });
   const modules = await assembleModules(config, shared);
   seal.watch({
@@ -182,16 +191,16 @@ async function assemble(
   opened.add('parser of configuration', () => converter.close());
   const wishReader = new WishReader({ converter, defaultPlatforms: config.warm.platforms });
   metrics.observe({
-    downloads: () => providers.archives.downloads,
-    packages: () => modules.packages.makings,
+    downloads: { all: () => providers.archives.downloads, waiting: () => providers.archives.waiting },
+    packages: { all: () => modules.packages.makings, waiting: () => modules.packages.waiting },
+    hashesWaiting: () => providers.hasher.waiting,
     warmJobs: () => warming.jobs.running,
     drift: () => drift.all.length,
     sealed: isSealed,
-    metadataStoreFailures: () => cache.storeFailures,
     disk: () => quota,
-    caches: { metadata: cache.lookUps },
+    data: config.data,
+    caches: { metadata: cache.lookUps, archives: providers.archives.counts, packages: modules.packages.counts },
   });
-  metrics.upstreams.observe({ openCircuits: leftAlone, queues: () => http.queues() });
 
   // Who may have it.
   const audit = config.log.audit === undefined ? undefined : new AuditLog({ file: config.log.audit, logger });
@@ -274,6 +283,7 @@ async function assemble(
     health,
     metrics,
     logger,
+    tracer,
     upstreams: policy.hostnames,
     defaultUpstream: config.upstreams.default,
     publicUrl: config.publicUrl,

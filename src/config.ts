@@ -124,6 +124,7 @@ function withShortcuts(below: Layer, env: Environment, cwd: string): Layer {
       ...said('PORT', ['listen', 'port'], (port) => ({ listen: { port } })),
       ...said('REDIS_URL', ['redis', 'url'], (url) => ({ redis: { url } })),
       ...said('LARDER_DATA', ['data'], (data) => ({ data })),
+      ...said('OTEL_EXPORTER_OTLP_ENDPOINT', ['tracing', 'endpoint'], (endpoint) => ({ tracing: { endpoint } })),
     },
     origins,
   };

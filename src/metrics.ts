@@ -1,11 +1,12 @@
-import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { LookUps } from './cache/look-ups.ts';
 import type { MetricsSource } from './http/metrics-page.ts';
 import { RequestMetrics } from './http/request-metrics.ts';
 import { observeCaches } from './metrics/cache-metrics.ts';
 import { HostLabels } from './metrics/host-labels.ts';
+import { StoreMetrics } from './metrics/store-metrics.ts';
 import { UpstreamMetrics } from './metrics/upstream-metrics.ts';
-import { type ObservedWork, observeWork } from './metrics/work-metrics.ts';
+import { type ObservedWork, observeWork, WarmMetrics } from './metrics/work-metrics.ts';
 import type { TrafficTotals } from './mirror/traffic-log.ts';
 
 /** Where numbers are looked up when they are asked for. */
@@ -18,8 +19,10 @@ export interface Observed extends ObservedWork {
 export class Metrics implements MetricsSource {
   readonly requests: RequestMetrics;
   readonly upstreams: UpstreamMetrics;
+  readonly metadataStore: StoreMetrics;
+  readonly warm: WarmMetrics;
   readonly #registry = new Registry();
-  readonly #warmed: Counter<'outcome'>;
+  #caches: readonly LookUps[] = [];
   #describesProcess = false;
 
   /** @param options.hosts the configured upstreams, as `HOST[:PORT]` */
@@ -27,13 +30,8 @@ export class Metrics implements MetricsSource {
     const registers = [this.#registry];
     this.requests = new RequestMetrics(this.#registry);
     this.upstreams = new UpstreamMetrics(this.#registry, new HostLabels(hosts));
-    this.#warmed = new Counter({
-      name: 'larder_warm_items_total',
-      help: 'Archives and module packages that were to be warmed, by what became of them.',
-      labelNames: ['outcome'],
-      registers,
-    });
-    for (const outcome of ['present', 'stored', 'unsupported', 'failed']) this.#warmed.inc({ outcome }, 0);
+    this.metadataStore = new StoreMetrics(this.#registry);
+    this.warm = new WarmMetrics(this.#registry);
     new Gauge({ name: 'larder_info', help: 'Always 1.', labelNames: ['version'], registers }).set({ version }, 1);
   }
 
@@ -41,25 +39,23 @@ export class Metrics implements MetricsSource {
     return this.#registry.contentType;
   }
 
-  /** @param outcome `present`, `stored`, `unsupported` or `failed` */
-  warmed(outcome: string): void {
-    this.#warmed.inc({ outcome });
-  }
-
   /** Called once, when there is something to look at. */
   observe(observed: Observed): void {
     observeWork(this.#registry, observed);
-    observeCaches(this.#registry, observed.caches);
+    const caches = { answers: this.requests.ready, ...observed.caches };
+    observeCaches(this.#registry, caches);
+    this.#caches = Object.values(caches);
   }
 
-  /** What has gone through since the start. @param lookUps those of documents */
-  traffic(lookUps: LookUps): TrafficTotals {
-    const { requests, hits, misses, failures, bytes } = this.requests.clientTraffic;
+  /** What has gone through since the start. */
+  traffic(): TrafficTotals {
+    const { requests, failures, bytes } = this.requests.clientTraffic;
+    const count = (of: (lookUps: LookUps) => number) => this.#caches.reduce((sum, lookUps) => sum + of(lookUps), 0);
     return {
       requests,
-      hits: hits + lookUps.hits,
-      misses: misses + lookUps.misses + lookUps.coalesced,
-      stale: lookUps.stale,
+      hits: count(({ hits }) => hits),
+      misses: count(({ misses, coalesced }) => misses + coalesced),
+      stale: count(({ stale }) => stale),
       failures,
       bytesServed: bytes,
       bytesFetched: this.upstreams.bytesReceived,

@@ -18,6 +18,7 @@ import type { Storage } from './storage.ts';
 import type { Keeping } from './store/keeping.ts';
 import type { Leases } from './store/leases.ts';
 import type { ModuleStore } from './store/module-store.ts';
+import type { Tracer } from './tracer.ts';
 import { tokenSource, whenUsable } from './upstream/credentials.ts';
 import type { HttpClient } from './upstream/http-client.ts';
 import type { GitHostAccess } from './upstream/module-package/git-host-access.ts';
@@ -56,6 +57,7 @@ export async function assembleModules(
     storage: Storage;
     keeping: Keeping;
     leases: Leases;
+    tracer: Tracer | undefined;
     isSealed: () => boolean;
     opened: Closers;
     logger: Logger;
@@ -76,6 +78,7 @@ export async function assembleModules(
   });
   const store = await storage.openModules({ keeping });
   const packages = new PackageCache({
+    tracer: deps.tracer,
     store,
     leases,
     logger,

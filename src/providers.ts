@@ -20,6 +20,7 @@ import type { ArchiveStore } from './store/archive-store.ts';
 import type { Keeping } from './store/keeping.ts';
 import type { Leases } from './store/leases.ts';
 import { PackageHasher } from './store/package-hash.ts';
+import type { Tracer } from './tracer.ts';
 import type { HttpClient } from './upstream/http-client.ts';
 import { ProviderRegistry } from './upstream/provider-registry.ts';
 
@@ -32,6 +33,7 @@ export interface Providers {
   readonly store: ArchiveStore;
   readonly archives: ArchiveCache;
   readonly hashes: PackageHashes;
+  readonly hasher: PackageHasher;
 }
 
 /** Puts the parts together that providers need besides those that modules have, too. @throws StorageFailed */
@@ -47,12 +49,27 @@ export async function assembleProviders(
     storage: Storage;
     keeping: Keeping;
     leases: Leases;
+    tracer: Tracer | undefined;
     isSealed: () => boolean;
     opened: Closers;
     logger: Logger;
   },
 ): Promise<Providers> {
-  const { http, cache, upstreams, policy, firstSeen, drift, storage, keeping, leases, isSealed, opened, logger } = deps;
+  const {
+    http,
+    cache,
+    upstreams,
+    policy,
+    firstSeen,
+    drift,
+    storage,
+    keeping,
+    leases,
+    tracer,
+    isSealed,
+    opened,
+    logger,
+  } = deps;
   const hasher = new PackageHasher();
   opened.add('hasher', () => hasher.close());
   const store = await storage.openArchives({ hasher, keeping });
@@ -67,6 +84,7 @@ export async function assembleProviders(
     store,
     leases,
     logger,
+    tracer,
     concurrentDownloads: config.limits.downloads,
     onStored: (stored) => hashes.request(stored),
     onDrift: (...of) => drift.report(...of),
@@ -103,5 +121,5 @@ export async function assembleProviders(
     logger,
   });
   const releases = new ProviderReleases({ policy, metadata: seasoned, store, isSealed, logger });
-  return { mirror, releases, metadata, store, archives, hashes };
+  return { mirror, releases, metadata, store, archives, hashes, hasher };
 }

@@ -67,9 +67,10 @@ export function assembleWarming(
     mayWarm: (by) => permissionOf(by, authenticator),
     // Clients find a turn, whatever is warmed.
     concurrency: Math.max(1, Math.min(warm.concurrency, limits.downloads - 1)),
-    onOutcome: (outcome) => metrics.warmed(outcome),
+    onOutcome: (outcome) => metrics.warm.settled(outcome),
     onEnd: (head) => {
       const summary = summaryOf(head);
+      metrics.warm.ended(head.state);
       logger.info('a job has ended', summary);
       audit?.record('warm-ended', summary);
     },

@@ -1,12 +1,15 @@
 import type { ProviderArchive } from '../address/archive.ts';
 import { type LarderError, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import { loggerFor, type RequestOrigin } from '../request-origin.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import type { Leases } from '../store/leases.ts';
+import { NO_TRACER, type Tracer } from '../tracer.ts';
 import { announcing } from './announcing.ts';
 import { ArchiveDownload } from './archive-download.ts';
 import type { OnDrift } from './archive-fetch.ts';
 import { DetachedRuns } from './detached-runs.ts';
+import { LookUps } from './look-ups.ts';
 import type { ArchiveSource, ReadableArchive } from './readable-archive.ts';
 import { SingleFlight } from './single-flight.ts';
 import { storedReadable } from './stored-readable.ts';
@@ -14,9 +17,12 @@ import { unlessGone } from './unless-gone.ts';
 
 /** Archives never change: what is stored is served as it is, what is absent is fetched once for all who ask. */
 export class ArchiveCache {
+  /** What became of reads. */
+  readonly counts = new LookUps();
   readonly #store: ArchiveStore;
   readonly #leases: Leases | undefined;
   readonly #logger: Logger;
+  readonly #tracer: Tracer;
   readonly #announce: (stored: StoredArchive) => void;
   readonly #onDrift: OnDrift | undefined;
   readonly #lookUps = new SingleFlight<StoredArchive | undefined>();
@@ -28,6 +34,7 @@ export class ArchiveCache {
     /** Shared with the other replicas over that store, if there may be any. Stay open, too. */
     leases?: Leases | undefined;
     logger: Logger;
+    tracer?: Tracer | undefined;
     /** Further ones wait for their turn. */
     concurrentDownloads: number;
     /** Told of each archive that has come into the store. */
@@ -38,6 +45,7 @@ export class ArchiveCache {
     this.#store = deps.store;
     this.#leases = deps.leases;
     this.#logger = deps.logger;
+    this.#tracer = deps.tracer ?? NO_TRACER;
     this.#onDrift = deps.onDrift;
     this.#announce = announcing({
       tell: deps.onStored,
@@ -55,6 +63,11 @@ export class ArchiveCache {
     return this.#downloads.size;
   }
 
+  /** Downloads that wait for their turn. */
+  get waiting(): number {
+    return this.#downloads.waiting;
+  }
+
   /** Stored or arriving; starts nothing. @throws StorageFailed */
   async find(archive: ProviderArchive): Promise<ReadableArchive | undefined> {
     const arrival = this.#downloads.get(archive.toString())?.arrival;
@@ -66,11 +79,16 @@ export class ArchiveCache {
   /**
    * Arriving: joined. Stored: from the store. Absent: `load` says where it comes from, and it is readable as soon as
    * upstream begins to answer. Failures reach everybody who waits, and are not remembered.
+   * @param origin the request that it is read for; a download tells of the one that began it
    * @throws what `load` and the source throw; IntegrityMismatch, StorageFailed
    */
-  async read(archive: ProviderArchive, load: () => Promise<ArchiveSource>): Promise<ReadableArchive> {
-    const readable = await this.#read(archive, load);
-    return unlessGone(readable, () => this.#read(archive, load));
+  async read(
+    archive: ProviderArchive,
+    load: () => Promise<ArchiveSource>,
+    origin?: RequestOrigin | undefined,
+  ): Promise<ReadableArchive> {
+    const readable = await this.#read(archive, load, origin);
+    return unlessGone(readable, () => this.#read(archive, load, origin));
   }
 
   /** Resolves when no download is running any more, or after `timeoutMs`. */
@@ -88,23 +106,42 @@ export class ArchiveCache {
     return this.#downloads.close();
   }
 
-  async #read(archive: ProviderArchive, load: () => Promise<ArchiveSource>): Promise<ReadableArchive> {
+  async #read(
+    archive: ProviderArchive,
+    load: () => Promise<ArchiveSource>,
+    origin: RequestOrigin | undefined,
+  ): Promise<ReadableArchive> {
     const key = archive.toString();
     const arriving = this.#downloads.get(key);
-    if (arriving) return arriving.readable;
+    if (arriving) {
+      this.counts.coalesced += 1;
+      return arriving.readable;
+    }
     // Shared, so that readers who come together go on together: into one download, and into its failure.
     const stored = await this.#lookUps.run(key, () => this.#store.find(archive));
-    if (stored) return storedReadable(this.#store, stored);
-    return this.#download(archive, load).readable;
+    if (stored) {
+      this.counts.hits += 1;
+      return storedReadable(this.#store, stored);
+    }
+    this.counts[this.#downloads.get(key) ? 'coalesced' : 'misses'] += 1;
+    return this.#download(archive, load, origin).readable;
   }
 
-  #download(archive: ProviderArchive, load: () => Promise<ArchiveSource>): ArchiveDownload {
+  #download(
+    archive: ProviderArchive,
+    load: () => Promise<ArchiveSource>,
+    origin: RequestOrigin | undefined,
+  ): ArchiveDownload {
     return this.#downloads.join(archive.toString(), (onEnd) => {
       return new ArchiveDownload({
         archive,
         store: this.#store,
         leases: this.#leases,
-        logger: this.#logger,
+        logger: loggerFor(origin, this.#logger),
+        span: this.#tracer.begin('archive download', {
+          parent: origin?.trace,
+          attributes: { 'larder.archive': archive.toString() },
+        }),
         load,
         onDrift: this.#onDrift,
         onEnd: (stored) => {

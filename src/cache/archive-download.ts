@@ -5,6 +5,7 @@ import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import { leaseKeys } from '../store/keys.ts';
 import { isLease, type Lease, type Leases } from '../store/leases.ts';
 import { unlessAborted } from '../time-limit.ts';
+import type { Span } from '../tracer.ts';
 import { ArchiveFetch, type Obtained, type OnDrift, type Predecessor, type Progress } from './archive-fetch.ts';
 import type { Arrival } from './arrival.ts';
 import { formatNote } from './arrival-note.ts';
@@ -22,6 +23,7 @@ export class ArchiveDownload implements DetachedRun {
   readonly #store: ArchiveStore;
   readonly #leases: Leases | undefined;
   readonly #logger: Logger;
+  readonly #span: Span | undefined;
   readonly #load: () => Promise<ArchiveSource>;
   readonly #onEnd: (stored: StoredArchive | undefined) => void;
   readonly #onDrift: OnDrift;
@@ -34,6 +36,8 @@ export class ArchiveDownload implements DetachedRun {
     /** Shared with other replicas, if there may be any. */
     leases?: Leases | undefined;
     logger: Logger;
+    /** Ends with it. */
+    span?: Span | undefined;
     load: () => Promise<ArchiveSource>;
     /** Called once, before anybody who waits hears of the end: from now on the store knows better. */
     onEnd: (stored: StoredArchive | undefined) => void;
@@ -43,6 +47,7 @@ export class ArchiveDownload implements DetachedRun {
     this.#store = deps.store;
     this.#leases = deps.leases;
     this.#logger = deps.logger;
+    this.#span = deps.span;
     this.#load = deps.load;
     this.#onEnd = deps.onEnd;
     this.#onDrift = deps.onDrift ?? (() => {});
@@ -71,9 +76,11 @@ export class ArchiveDownload implements DetachedRun {
       const { stored, isNew } = await this.#obtain();
       this.#onEnd(isNew ? stored : undefined);
       this.#room.complete(stored);
+      this.#span?.end({ attributes: { 'larder.bytes': stored.size, 'larder.new': isNew } });
     } catch (error) {
       this.#onEnd(undefined);
       this.#room.fail(error instanceof Error ? error : new Error(String(error)));
+      this.#span?.end({ error });
     }
   }
 

@@ -37,6 +37,11 @@ export class DetachedRuns<R extends DetachedRun> {
     return this.#underWay.size;
   }
 
+  /** Those that wait for their turn. */
+  get waiting(): number {
+    return this.#limit.pendingCount;
+  }
+
   /** The run that is under way, or waits for its turn. */
   get(key: string): R | undefined {
     return this.#underWay.get(key);

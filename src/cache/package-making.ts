@@ -4,6 +4,7 @@ import { leaseKeys } from '../store/keys.ts';
 import type { Lease, Leases } from '../store/leases.ts';
 import type { MadePackage, ModuleStore, StoredPackage, WorkDirectory } from '../store/module-store.ts';
 import { settledWithin, unlessAborted } from '../time-limit.ts';
+import type { Span } from '../tracer.ts';
 import type { DetachedRun } from './detached-runs.ts';
 import { turnToMake } from './replica-turn.ts';
 
@@ -23,6 +24,7 @@ export class PackageMaking implements DetachedRun {
   readonly #leases: Leases | undefined;
   readonly #make: MakePackage;
   readonly #timeLimitMs: number;
+  readonly #span: Span | undefined;
   readonly #onEnd: (stored: StoredPackage | undefined) => void;
   readonly #abort = new AbortController();
   readonly #stored: Promise<StoredPackage>;
@@ -34,6 +36,8 @@ export class PackageMaking implements DetachedRun {
     store: ModuleStore;
     /** Shared with other replicas, if there may be any. */
     leases?: Leases | undefined;
+    /** Ends with it. */
+    span?: Span | undefined;
     make: MakePackage;
     /** For the making alone; it counts from its turn on. */
     timeLimitMs: number;
@@ -43,6 +47,7 @@ export class PackageMaking implements DetachedRun {
     this.release = deps.release;
     this.#store = deps.store;
     this.#leases = deps.leases;
+    this.#span = deps.span;
     this.#make = deps.make;
     this.#timeLimitMs = deps.timeLimitMs;
     this.#onEnd = deps.onEnd;
@@ -134,10 +139,15 @@ export class PackageMaking implements DetachedRun {
 
   #succeed(stored: StoredPackage, { isNew }: { isNew: boolean }): void {
     this.#end(isNew ? stored : undefined)?.resolve(stored);
+    this.#span?.end({ attributes: { 'larder.bytes': stored.size, 'larder.new': isNew } });
   }
 
   #fail(reason: unknown): void {
-    this.#end(undefined)?.reject(reason);
+    const settle = this.#end(undefined);
+    // Given up before it began, it may be told once more.
+    if (!settle) return;
+    settle.reject(reason);
+    this.#span?.end({ error: reason });
   }
 
   #end(stored: StoredPackage | undefined) {

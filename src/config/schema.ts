@@ -11,6 +11,7 @@ import { suggestion } from './problems.ts';
 import { s3Schema } from './s3.ts';
 import { SECRET } from './token-variables.ts';
 import { CRON_PROBLEM, parseCron, warmSchema } from './warm.ts';
+import { tracingSchema } from './tracing.ts';
 
 /** Clients stop waiting at 10 s; the answer has to travel, too. */
 const MAX_METADATA_DEADLINE_MS = 9_000;
@@ -54,12 +55,7 @@ const pattern = parsed(
   'must be NAMESPACE/TYPE, with * for a whole part, such as "platform/*"',
 );
 
-const redisUrl = parsed(
-  (given) => (/^rediss?:$/.test(new URL(given).protocol) && new URL(given).host ? given : undefined),
-  'must be a redis:// or rediss:// URL, or null',
-);
-
-const publicUrl = parsed((given) => {
+const webUrl = parsed((given) => {
   const { protocol, username, password, search, hash, href } = new URL(given);
   return /^https?:$/.test(protocol) && !username && !password && !search && !hash
     ? href.replace(/\/+$/, '')
@@ -201,7 +197,7 @@ export const schema = z
   .strictObject({
     listen: z.strictObject({ host: text, port: integer(0, 65_535) }),
     tls,
-    publicUrl: publicUrl.nullable(),
+    publicUrl: webUrl.nullable(),
     data: text,
     redis: z.strictObject({ url: redisUrl.nullable() }),
     s3: s3Schema({ text, secret, flag }),
@@ -223,6 +219,7 @@ export const schema = z
       audit: text.nullable(),
     }),
   })
+    tracing: tracingSchema({ endpoint: webUrl, flag }),
   .superRefine(({ limits: { disk }, s3: { bucket } }, context) => {
     if (disk === null || bucket === null) return;
     const message =

@@ -93,6 +93,14 @@ export interface Config {
     readonly no: string | undefined;
   };
   /** Certificates that Node was told to trust beside its own (NODE_EXTRA_CA_CERTS), PEM. */
+  readonly tracing: {
+    /** Base URL of a collector; `undefined`: nothing is traced. */
+    readonly endpoint: string | undefined;
+    /** Of requests that do not say themselves whether they are traced, from 0 to 1. */
+    readonly sample: number;
+    /** Whether upstreams are told where they belong in a trace. */
+    readonly propagate: boolean;
+  };
   readonly extraCa: string | undefined;
   /** Names of TF_TOKEN_ variables that are for none of the upstreams. */
   readonly ignoredTokens: readonly string[];

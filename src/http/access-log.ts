@@ -1,9 +1,10 @@
-import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import type { Logger } from '../logger.ts';
-import { type AuditTrail, recordExchange } from './audit-entry.ts';
+import type { Span, Tracer } from '../tracer.ts';
+import { type AuditTrail, type Exchange as Finished, recordExchange } from './audit-entry.ts';
 import { loggedPath } from './error-handler.ts';
+import { requestIdOf } from './request-id.ts';
 import type { RequestMetrics } from './request-metrics.ts';
 import { type AnswerNotes, notesOf } from './respond.ts';
 
@@ -18,18 +19,20 @@ export interface RequestLogDeps {
   readonly logger: Logger;
   readonly audit?: AuditTrail | undefined;
   readonly metrics?: { readonly requests: RequestMetrics } | undefined;
+  /** Absent where nothing is traced. */
+  readonly tracer?: Tracer | undefined;
 }
 
 /**
- * Gives every request an id (`X-Request-Id`, also in error bodies) and writes one line once its answer is over:
- * `bytes` is what went over the connection, headers included; the outcome `aborted` means that the answer did not
- * get to its end, whoever broke it off. Queries are not logged, nor what makes a download link good. What concerns the
- * audit log goes there as well, and every request is counted.
+ * Gives every request an id (`X-Request-Id`: its own, if it brings one; also in error bodies) and writes one line once
+ * its answer is over: `bytes` is what went over the connection, headers included; the outcome `aborted` means that the
+ * answer did not get to its end, whoever broke it off. Queries are not logged, nor what makes a download link good. What
+ * concerns the audit log goes there as well, every request is counted, and traced where that is wanted.
  */
 export function accessLog(deps: RequestLogDeps): RequestHandler {
   return (req, res, next) => {
     const notes = notesOf(res);
-    notes.requestId = randomUUID();
+    notes.requestId = requestIdOf(req.headers);
     res.setHeader('X-Request-Id', notes.requestId);
     logWhenOver(deps, req, res, notes, pathForLogs(req.originalUrl));
     next();
@@ -50,8 +53,8 @@ export function pathForLogs(target: string): LoggedPath {
 
 /** @param path that of the request */
 export function logWhenOver(
-  { logger, audit, metrics }: RequestLogDeps,
-  { socket, method = '' }: IncomingMessage,
+  { logger, audit, metrics, tracer }: RequestLogDeps,
+  { socket, headers, method = '' }: IncomingMessage,
   res: ServerResponse,
   notes: AnswerNotes,
   path: LoggedPath,
@@ -60,6 +63,7 @@ export function logWhenOver(
   const writtenBefore = socket.bytesWritten;
   // Nobody knows any more once the connection is closed.
   const remote = audit && socket.remoteAddress;
+  if (tracer && !HEALTH_PATHS.has(path.whole)) notes.span = beginSpan(tracer, headers, method, path);
   res.once('close', () => {
     const exchange = {
       requestId: notes.requestId,
@@ -77,5 +81,22 @@ export function logWhenOver(
     else if (logger.request) logger.request(fields);
     else logger.info('request', fields);
     if (audit) recordExchange(audit, notes, { ...exchange, remote });
+    notes.span?.end(spanOutcome(exchange));
   });
+}
+
+function beginSpan(tracer: Tracer, headers: IncomingMessage['headers'], method: string, path: LoggedPath): Span {
+  return tracer.begin('request', {
+    parent: tracer.contextIn(headers),
+    attributes: { 'http.request.method': method, 'url.path': path.cut },
+  });
+}
+
+function spanOutcome({ requestId, status, outcome }: Pick<Finished, 'requestId' | 'status' | 'outcome'>) {
+  const attributes = {
+    'http.response.status_code': status,
+    'larder.request_id': requestId,
+    'larder.outcome': outcome,
+  };
+  return status === undefined || status >= 500 ? { error: outcome, attributes } : { attributes };
 }

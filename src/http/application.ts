@@ -3,6 +3,7 @@ import express from 'express';
 import type { Hostname } from '../address/hostname.ts';
 import type { Changes } from '../changes.ts';
 import type { Logger } from '../logger.ts';
+import type { Tracer } from '../tracer.ts';
 import { accessLog } from './access-log.ts';
 import { type AdminDeps, adminRoutes } from './admin.ts';
 import type { AuditTrail } from './audit-entry.ts';
@@ -43,6 +44,8 @@ export interface HttpApplicationDeps {
   readonly dashboard?: DashboardDeps | undefined;
   readonly health: Health;
   readonly metrics?: (MetricsSource & { readonly requests: RequestMetrics }) | undefined;
+  /** Without it nothing is traced. */
+  readonly tracer?: Tracer | undefined;
   readonly logger: Logger;
   /** The registries mirrored here. */
   readonly upstreams: readonly Hostname[];

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { MirroredAddress } from '../address/mirrored-address.ts';
 import type { ProviderPattern } from '../address/provider-pattern.ts';
 import { Forbidden, TooManyAttempts, Unauthenticated } from '../errors.ts';
+import type { RequestOrigin } from '../request-origin.ts';
 import { credentialsHost, tokenVariable } from './cli-snippets.ts';
 import { FailedAttempts } from './failed-attempts.ts';
 import type { SealedBearers } from './sealed-bearers.ts';
@@ -30,6 +31,8 @@ export class Client {
   readonly isAnonymous: boolean;
   /** Links are made out to it: `token:NAME`, or `anonymous`. */
   readonly subject: string;
+  /** The request that this is about: of each there is one for each request. */
+  origin: RequestOrigin | undefined;
   readonly #mayRead: (address: MirroredAddress) => boolean;
   readonly #isConfined: boolean;
   readonly #addresses: readonly ProviderPattern[] | undefined;

@@ -13,7 +13,7 @@ import { type ModuleRegistrySource, sendPackage } from './module-registry.ts';
 import { type ProviderParams, parseArchive, parseProvider } from './provider-params.ts';
 import { sendReleaseFile } from './release-file-response.ts';
 import { allowOnly } from './request-guards.ts';
-import { notesOf } from './respond.ts';
+import { notesOf, originOf } from './respond.ts';
 
 /**
  * Files for whoever has a link to them, with no token. What else the request carries is not looked at.
@@ -49,6 +49,7 @@ export function linkDoor(deps: {
     notes.isPersonal = true;
     notes.asked = file instanceof ReleaseFile ? { ...file, what: file.kind } : file;
     const client = await holderOf(req.params.capability, file);
+    client.origin = originOf(res);
     notes.client = client;
     if (file instanceof ReleaseFile) {
       await sendReleaseFile(req, res, file, () => releases.checksums(file.provider, file.version, client));

@@ -61,10 +61,10 @@ export function passthrough(
     const client = notesOf(res).client as Client;
     const destination = await source.find(hostname, path, client);
     admit(access, res, hostname, destination);
-    const relayed = await source.open(destination, startedAt);
+    const relayed = await source.open(destination, startedAt, req.method);
     req.headers = {
       ...headersForUpstream(req.headers),
-      ...relayed.credentials,
+      ...relayed.headers,
       host: destination.url.host,
     };
     req.url = destination.path + query;

@@ -2,7 +2,7 @@ import type { Request, RequestHandler, Response } from 'express';
 import { Hostname } from '../address/hostname.ts';
 import { type Authenticator, type Client, demandRead, demandReadAll } from './authenticate.ts';
 import type { LinkedFile, Links } from './links.ts';
-import { type Asked, addressOf, notesOf } from './respond.ts';
+import { type Asked, addressOf, notesOf, originOf } from './respond.ts';
 
 export interface ReadAccessDeps {
   readonly authenticator: Authenticator;
@@ -39,6 +39,7 @@ export class ReadAccess {
   /** Comes before all routes of a door: to those who may not read, no address is right or wrong. */
   readonly authenticate: RequestHandler = async (req, res, next) => {
     const client = await this.#authenticator.identify(req);
+    client.origin = originOf(res);
     const notes = notesOf(res);
     notes.client = client;
     notes.isPersonal = this.#authenticator.isRequired;

@@ -1,9 +1,9 @@
-import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import { LRUCache } from 'lru-cache';
 import type { Changes } from '../changes.ts';
 import { type LoggedPath, logWhenOver, pathForLogs, type RequestLogDeps } from './access-log.ts';
+import { requestIdOf } from './request-id.ts';
 import { type AnswerNotes, notesOf } from './respond.ts';
 
 /** How long an answer holds at most, in milliseconds: as long as stores take to see what other processes do. */
@@ -15,7 +15,7 @@ const MAX_ANSWER_BYTES = 1024 * 1024;
 const OVERHEAD_BYTES = 1024;
 
 /** Whoever sends one of these wants something of their own: another answer, or that it be noted. */
-const PARTICULAR = ['authorization', 'if-none-match', 'cookie', 'x-request-id', 'traceparent', 'expect'] as const;
+const PARTICULAR = ['authorization', 'if-none-match', 'cookie', 'expect'] as const;
 
 /** An answer as it goes out, but for what is of each request. */
 export interface ReadyAnswer {
@@ -23,7 +23,7 @@ export interface ReadyAnswer {
   readonly headers: readonly string[];
   readonly body: Buffer | string;
   /** For the logs: alike whoever asks. */
-  readonly notes: Omit<AnswerNotes, 'keepReady'>;
+  readonly notes: Omit<AnswerNotes, 'keepReady' | 'span'>;
   readonly path: LoggedPath;
 }
 
@@ -116,7 +116,7 @@ export function readyAnswers(deps: RequestLogDeps & { readonly changes: Changes;
       const target = req.originalUrl;
       const since = changes.count;
       notes.keepReady = (document, freshUntil) => {
-        const { keepReady: _, ...kept } = notes;
+        const { keepReady: _, span: __, ...kept } = notes;
         answers.keep(target, since, freshUntil, { ...document, notes: kept, path: pathForLogs(target) });
       };
     }
@@ -127,7 +127,8 @@ export function readyAnswers(deps: RequestLogDeps & { readonly changes: Changes;
     const ready = answers.find(req.url ?? '');
     if (ready === undefined || !ReadyAnswers.isPlain(req)) return false;
     const { headers, body, notes, path } = ready;
-    const requestId = randomUUID();
+    const requestId = requestIdOf(req.headers);
+    if (deps.metrics) deps.metrics.requests.ready.hits += 1;
     logWhenOver(deps, req, res, { ...notes, requestId }, path);
     res.writeHead(200, ['X-Request-Id', requestId, ...headers]);
     if (typeof body === 'string') res.end(body, 'latin1');

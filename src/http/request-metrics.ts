@@ -1,4 +1,5 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
+import { LookUps } from '../cache/look-ups.ts';
 
 /** What paths begin with, or are. Whatever matches none of it is `other`. */
 const DOORS: readonly (readonly [door: string, prefixes: readonly string[], paths: readonly string[]])[] = [
@@ -14,9 +15,6 @@ const OTHER = 'other';
 
 /** The doors of those whom all this is for; the others are for operators, people and machines. */
 const CLIENT_DOORS: readonly string[] = ['providers', 'registry', 'get'];
-
-/** Outcomes of archives and packages: what was here, and what had to be brought. */
-const BROUGHT: Readonly<Record<string, 'hits' | 'misses'>> = { stored: 'hits', arriving: 'misses', made: 'misses' };
 
 /** Seconds. Clients give up on lists after 10 s; archives take as long as they take. */
 const BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 8, 10, 30, 120];
@@ -48,10 +46,6 @@ export interface FinishedRequest {
 /** What clients asked for and got, since the start. */
 export interface ClientTraffic {
   readonly requests: number;
-  /** Requests for archives and packages that were stored. */
-  readonly hits: number;
-  /** Those for which something was on its way, or being made. */
-  readonly misses: number;
   /** Answers with a 5xx. */
   readonly failures: number;
   /** Headers included. */
@@ -93,11 +87,13 @@ class Tally {
 
 /** Counts requests. Labels are resolved once each, and counters brought up to date when they are read. */
 export class RequestMetrics {
+  /** Documents that were answered again as they were put together a moment ago. */
+  readonly ready = new LookUps();
   readonly #requests: Counter<'door' | 'outcome'>;
   readonly #doors: ReadonlyMap<string, DoorMetrics>;
   readonly #authFailures: ReadonlyMap<string, { inc(): void }>;
   readonly #stale: Counter;
-  readonly #clients = { hits: 0, misses: 0, failures: 0 };
+  #clientFailures = 0;
 
   /** @param registry where nobody else has registered the same */
   constructor(registry: Registry) {
@@ -164,11 +160,7 @@ export class RequestMetrics {
     metrics.bytes.add(bytes);
     metrics.seconds.observe(seconds);
     if (outcome === 'stale') this.#stale.inc();
-    if (metrics.isForClients) {
-      const brought = BROUGHT[outcome];
-      if (brought) this.#clients[brought] += 1;
-      if ((status ?? 0) >= 500) this.#clients.failures += 1;
-    }
+    if (metrics.isForClients && (status ?? 0) >= 500) this.#clientFailures += 1;
     this.#authFailures.get(outcome)?.inc();
   }
 
@@ -176,7 +168,7 @@ export class RequestMetrics {
     const doors = [...this.#doors.values()].filter(({ isForClients }) => isForClients);
     const totals = (tallies: Iterable<Tally>) => [...tallies].reduce((sum, { total }) => sum + total, 0);
     return {
-      ...this.#clients,
+      failures: this.#clientFailures,
       requests: totals(doors.flatMap(({ outcomes }) => [...outcomes.values()])),
       bytes: totals(doors.map(({ bytes }) => bytes)),
     };

@@ -7,6 +7,8 @@ import type { ModuleAddress } from '../address/module.ts';
 import type { Platform } from '../address/platform.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
+import type { RequestOrigin } from '../request-origin.ts';
+import type { Span } from '../tracer.ts';
 import type { Client } from './authenticate.ts';
 
 /** A document, JSON mostly, as it goes over the wire, with a strong validator made of its content. */
@@ -46,6 +48,8 @@ export function addressOf(asked: Asked): MirroredAddress {
 /** What handlers leave behind for each other and for the logs. */
 export interface AnswerNotes {
   requestId: string;
+  /** Absent where nothing is traced. */
+  span?: Span;
   /** One word: where the answer came from, or the code of the error that it is. */
   outcome?: string;
   /** Absent at doors that are open to all. */
@@ -62,6 +66,12 @@ export interface AnswerNotes {
 /** The notes of one answer, which live as long as it does. */
 export function notesOf(res: Response): AnswerNotes {
   return res.locals as AnswerNotes;
+}
+
+/** What goes along with whatever is done for this request. */
+export function originOf(res: Response): RequestOrigin {
+  const { requestId, span } = notesOf(res);
+  return { requestId, trace: span?.context };
 }
 
 /** Equal values give equal bytes and equal validators, as long as their keys come in the same order. */

@@ -169,7 +169,10 @@ export class ModuleMirror {
     const upstream = this.#policy.admit(release.module, requester);
     const stored = await this.#authorised(upstream, release);
     const remake = () => this.#made(upstream, release);
-    if (stored) return this.#packages.readable(stored, remake);
+    if (stored) {
+      this.#packages.counts.hits += 1;
+      return this.#packages.readable(stored, remake);
+    }
     const { value } = await this.#askFor(upstream, release);
     const location = locationOf(value);
     if (location.kind === 'unmirrored') throw cannotBeMirrored(release, location.scheme);
@@ -222,11 +225,11 @@ export class ModuleMirror {
       return made;
     };
     try {
-      return await this.#packages.read(release, make);
+      return await this.#packages.read(release, make, upstream.origin);
     } catch (error) {
       const isRefusal = hasCode(error, 'UNAUTHENTICATED') || hasCode(error, 'UPSTREAM_REFUSED');
       // Of somebody else's token, which says nothing of this requester's.
-      if (isRefusal && !isOurs && !isForAll(upstream)) return this.#packages.read(release, make);
+      if (isRefusal && !isOurs && !isForAll(upstream)) return this.#packages.read(release, make, upstream.origin);
       throw error;
     }
   }

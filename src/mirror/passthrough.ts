@@ -94,8 +94,12 @@ export class Passthrough {
    * @param startedAt when the request came, by `performance.now()`
    * @throws UpstreamUnreachable, UpstreamInvalid, InvalidConfiguration
    */
-  open({ upstream, url, isRegistry, isForwarded }: Destination, startedAt: number): Promise<RelayedRequest> {
-    return this.#relay.open({ upstream, url, authenticate: isRegistry || isForwarded, startedAt });
+  open(
+    { upstream, url, isRegistry, isForwarded }: Destination,
+    startedAt: number,
+    method: string,
+  ): Promise<RelayedRequest> {
+    return this.#relay.open({ upstream, url, authenticate: isRegistry || isForwarded, startedAt, method });
   }
 }
 

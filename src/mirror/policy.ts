@@ -3,12 +3,15 @@ import type { Hostname } from '../address/hostname.ts';
 import type { MirroredAddress } from '../address/mirrored-address.ts';
 import type { ProviderPattern } from '../address/provider-pattern.ts';
 import { AddressExcluded, HostNotAllowed } from '../errors.ts';
+import type { RequestOrigin } from '../request-origin.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 
 /** Whoever asks, as far as upstreams may hear of it. */
 export interface Requester {
   /** A token that is none of Larder's own: for upstreams that are asked with the tokens of those who ask here. */
   readonly bearer: string | undefined;
+  /** What they ask with; absent for what Larder does by itself. */
+  readonly origin?: RequestOrigin | undefined;
 }
 
 export const NOBODY: Requester = { bearer: undefined };
@@ -77,7 +80,9 @@ export class Policy {
 }
 
 function askedFor(requester: Requester, { forward, upstream }: UpstreamRule): Upstream {
-  return forward ? onBehalfOf(requester, upstream) : upstream;
+  const asked = forward ? onBehalfOf(requester, upstream) : upstream;
+  const { origin } = requester;
+  return origin ? { ...asked, origin } : asked;
 }
 
 /** What is cached of it then is this requester's alone. The token itself is in no key. */

@@ -163,10 +163,10 @@ export class ProviderMirror {
       this.#upstreams.demandOpen(upstream, wantedArchive(archive));
       return this.#sources.of(upstream, archive);
     };
-    if (isForAll(upstream)) return this.#archives.read(archive, load);
+    if (isForAll(upstream)) return this.#archives.read(archive, load, upstream.origin);
     this.#upstreams.demandOpen(upstream, wantedArchive(archive));
     const told = await this.#sources.released(upstream, archive);
-    const readable = await this.#archives.read(archive, load);
+    const readable = await this.#archives.read(archive, load, upstream.origin);
     return onlyAsTold(readable, told, archive);
   }
 

@@ -39,6 +39,11 @@ export class PackageHasher {
     return this.#closed;
   }
 
+  /** Files that wait for their turn. */
+  get waiting(): number {
+    return this.#limit.pendingCount;
+  }
+
   /** Resolves in every case: a file that cannot be hashed has a `reason`, fit for a log. */
   async hash(path: string): Promise<PackageHash> {
     return this.#limit(async () => {

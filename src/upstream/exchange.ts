@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { UpstreamInvalid } from '../errors.ts';
+import type { Span, Tracer } from '../tracer.ts';
 import { tokenInTime } from './credentials.ts';
 import type { Headers } from './failures.ts';
 import type { Upstream } from './upstream.ts';
@@ -84,6 +85,38 @@ export async function authorizationFor(
     });
   }
   return { authorization };
+}
+
+/**
+ * What upstream may know of the request that it is asked for: its id, and where it belongs in a trace if others are to
+ * know. It goes where the upstream's token goes, or would go if there were one: archive hosts of other people have no use
+ * for it.
+ */
+export function originHeaders(
+  { authenticate, upstream, url: first }: Pick<Exchange, 'authenticate' | 'upstream' | 'url'>,
+  url: URL,
+  span: Span,
+): Readonly<Record<string, string>> {
+  const isTheirs = authenticate || url.host === String(upstream.hostname);
+  if (!isTheirs || url.origin !== first.origin) return {};
+  return { ...(upstream.origin && { 'x-request-id': upstream.origin.requestId }), ...span.headers };
+}
+
+/** The span of one request, which says for whose sake and to whom it is, and no more. */
+export function beginSpan(
+  tracer: Tracer,
+  { upstream, method }: { upstream: Upstream; method: string },
+  url: URL,
+): Span {
+  return tracer.begin('upstream request', {
+    parent: upstream.origin?.trace,
+    attributes: {
+      'server.address': url.host,
+      'http.request.method': method,
+      'larder.upstream': String(upstream.hostname),
+      'larder.request_id': upstream.origin?.requestId,
+    },
+  });
 }
 
 /** By lower-case name, repeated ones joined. */

@@ -1,6 +1,7 @@
 import { request } from 'undici';
-import { type LarderError, UpstreamInvalid, type UpstreamUnreachable } from '../errors.ts';
+import { type LarderError, UpstreamInvalid } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import { NO_TRACER, type Span, type Tracer, traced } from '../tracer.ts';
 import { contentLength, counted, discard, drain, isPlain, readWhole, translated } from './bodies.ts';
 import { type CircuitState, Circuits } from './circuit.ts';
 import { Connections, type ProxySettings } from './connections.ts';
@@ -9,10 +10,12 @@ import {
   type Answer,
   authorizationFor,
   type BodyRequest,
+  beginSpan,
   type Exchange,
   type FetchedBody,
   type Hop,
   type OpenedBody,
+  originHeaders,
   plainHeaders,
 } from './exchange.ts';
 import { deadlineFailure, isWorthRetrying, sealedFailure, statusFailure, transportFailure } from './failures.ts';
@@ -21,7 +24,7 @@ import { type HttpLimits, LIMITS } from './http-limits.ts';
 import { UNOBSERVED, type UpstreamObserver } from './observer.ts';
 import { assertAllowed, isRedirect, redirectTarget } from './redirects.ts';
 import { openingHeaders, openingOf, StrongValidators } from './resuming.ts';
-import { backoffMs, parseRetryAfter, pause } from './retry.ts';
+import { parseRetryAfter, pause, waitBefore } from './retry.ts';
 import type { Upstream } from './upstream.ts';
 
 export type { BodyRequest, FetchedBody, OpenedBody } from './exchange.ts';
@@ -43,6 +46,7 @@ export class HttpClient {
   readonly #userAgent: string;
   readonly #logger: Logger;
   readonly #observer: UpstreamObserver;
+  readonly #tracer: Tracer;
   readonly #isSealed: () => boolean;
   readonly #now: () => number;
   readonly #limits: HttpLimits;
@@ -59,6 +63,7 @@ export class HttpClient {
     extraCa?: string | undefined;
     logger: Logger;
     observer?: UpstreamObserver;
+    tracer?: Tracer | undefined;
     isSealed?: () => boolean;
     now?: () => number;
     limits?: Partial<HttpLimits>;
@@ -66,6 +71,7 @@ export class HttpClient {
     this.#userAgent = deps.userAgent;
     this.#logger = deps.logger;
     this.#observer = deps.observer ?? UNOBSERVED;
+    this.#tracer = deps.tracer ?? NO_TRACER;
     this.#isSealed = deps.isSealed ?? (() => false);
     this.#now = deps.now ?? Date.now;
     this.#limits = { ...LIMITS, ...deps.limits };
@@ -221,9 +227,12 @@ export class HttpClient {
           this.#observer.ended(call, undefined);
           return hop;
         } catch (error) {
-          const wait = attempt < attempts && isWorthRetrying(error) ? this.#waitBefore(attempt, error) : undefined;
+          const wait =
+            attempt < attempts && isWorthRetrying(error) ? waitBefore(attempt, error, this.#limits) : undefined;
           if (wait !== undefined) {
-            this.#logger.debug('asking upstream again', { host: url.host, attempt, waitMs: Math.round(wait), error });
+            const { requestId } = exchange.upstream.origin ?? {};
+            const waitMs = Math.round(wait);
+            this.#logger.debug('asking upstream again', { host: url.host, attempt, waitMs, requestId, error });
             if (await pause(wait, signal)) continue;
           }
           // Says nothing of the host.
@@ -241,7 +250,17 @@ export class HttpClient {
     }
   }
 
-  async #ask<T>(exchange: Exchange, url: URL, consume: (answer: Answer) => Promise<T>): Promise<Hop<T>> {
+  #ask<T>(exchange: Exchange, url: URL, consume: (answer: Answer) => Promise<T>): Promise<Hop<T>> {
+    const span = beginSpan(this.#tracer, exchange, url);
+    return traced(span, () => this.#askOnce(exchange, url, span, consume));
+  }
+
+  async #askOnce<T>(
+    exchange: Exchange,
+    url: URL,
+    span: Span,
+    consume: (answer: Answer) => Promise<T>,
+  ): Promise<Hop<T>> {
     const { upstream, method, signal } = exchange;
     try {
       const authorization = await authorizationFor(exchange, url);
@@ -257,6 +276,7 @@ export class HttpClient {
           'user-agent': this.#userAgent,
           'accept-encoding': 'identity',
           ...exchange.headers,
+          ...originHeaders(exchange, url, span),
           ...authorization,
         },
       });
@@ -276,11 +296,5 @@ export class HttpClient {
   #unexpected({ status, headers, body, url }: Answer): LarderError {
     drain(body);
     return statusFailure(url, status, parseRetryAfter(headers['retry-after'], this.#now()));
-  }
-
-  /** `undefined` when the host asks for more patience than we have. */
-  #waitBefore(attempt: number, { retryAfterMs }: UpstreamUnreachable): number | undefined {
-    if (retryAfterMs === undefined) return backoffMs(attempt, this.#limits.backoffMs);
-    return retryAfterMs <= this.#limits.retryAfterMs ? retryAfterMs : undefined;
   }
 }

@@ -1,9 +1,11 @@
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { type LarderError, UpstreamInvalid, UpstreamUnreachable } from '../errors.ts';
+import { NO_TRACER, type Span, type Tracer } from '../tracer.ts';
 import { counted } from './bodies.ts';
 import { Circuits, type Passage } from './circuit.ts';
 import type { ProxySettings } from './connections.ts';
 import { tokenInTime } from './credentials.ts';
+import { beginSpan, originHeaders } from './exchange.ts';
 import { deadlineFailure, sealedFailure, statusFailure, transportFailure } from './failures.ts';
 import { LIMITS } from './http-limits.ts';
 import { UNOBSERVED, type UpstreamCall, type UpstreamObserver } from './observer.ts';
@@ -34,6 +36,7 @@ export class Relay {
   readonly #circuits: Circuits;
   readonly #limits: RelayLimits;
   readonly #observer: UpstreamObserver;
+  readonly #tracer: Tracer;
   readonly #isSealed: () => boolean;
   readonly #underWay = new Set<RelayedRequest>();
 
@@ -42,6 +45,7 @@ export class Relay {
     extraCa?: string | undefined;
     limits?: Partial<RelayLimits>;
     observer?: UpstreamObserver;
+    tracer?: Tracer | undefined;
     isSealed?: () => boolean;
     now?: () => number;
   }) {
@@ -49,6 +53,7 @@ export class Relay {
     this.#agents = new RelayAgents({ ...deps, connectMs: this.#limits.connectMs });
     this.#circuits = new Circuits({ now: deps.now ?? Date.now, openMs: LIMITS.circuitMs });
     this.#observer = deps.observer ?? UNOBSERVED;
+    this.#tracer = deps.tracer ?? NO_TRACER;
     this.#isSealed = deps.isSealed ?? (() => false);
   }
 
@@ -64,8 +69,9 @@ export class Relay {
     url: URL;
     authenticate: boolean;
     startedAt: number;
+    method: string;
   }): Promise<RelayedRequest> {
-    const { upstream, url, authenticate, startedAt } = asked;
+    const { upstream, url, authenticate, startedAt, method } = asked;
     if (this.#isSealed()) throw sealedFailure(url.host);
     assertAllowed(url, upstream);
     const agent = this.#agents.for(upstream, url);
@@ -80,6 +86,8 @@ export class Relay {
     if (this.#isSealed()) throw sealedFailure(url.host);
     const relayed: RelayedRequest = new RelayedRequest({
       upstream,
+      authenticate,
+      span: beginSpan(this.#tracer, { upstream, method }, url),
       url,
       agent,
       token: token || undefined,
@@ -108,6 +116,8 @@ export class Relay {
 export class RelayedRequest {
   readonly url: URL;
   readonly #call: UpstreamCall;
+  readonly #span: Span;
+  readonly #destination: Parameters<typeof originHeaders>[0];
   readonly agent: Agent;
   readonly #token: string | undefined;
   readonly #passage: Passage;
@@ -115,11 +125,14 @@ export class RelayedRequest {
   readonly #observer: UpstreamObserver;
   readonly #onRelease: () => void;
   #askedAt = 0;
+  #failure: unknown;
   #brokenOff: UpstreamUnreachable | undefined;
   #request: ClientRequest | undefined;
 
   constructor(deps: {
     upstream: Upstream;
+    authenticate: boolean;
+    span: Span;
     url: URL;
     agent: Agent;
     token: string | undefined;
@@ -129,6 +142,8 @@ export class RelayedRequest {
     onRelease: () => void;
   }) {
     this.url = deps.url;
+    this.#destination = { upstream: deps.upstream, authenticate: deps.authenticate, url: deps.url };
+    this.#span = deps.span;
     this.#call = { upstream: deps.upstream, host: deps.url.host };
     this.agent = deps.agent;
     this.#token = deps.token;
@@ -139,8 +154,9 @@ export class RelayedRequest {
   }
 
   /** Headers to send in addition. */
-  get credentials(): { readonly authorization?: string } {
-    return this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` };
+  get headers(): Readonly<Record<string, string>> {
+    const authorization = this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` };
+    return { ...originHeaders(this.#destination, this.url, this.#span), ...authorization };
   }
 
   /** Whether a text gives away what upstream was asked with. */
@@ -201,6 +217,7 @@ export class RelayedRequest {
   failed(cause: unknown): Error {
     if (this.#brokenOff) return this.#brokenOff;
     const error = transportFailure(this.url, cause, NEVER_ABORTED);
+    this.#failure = error;
     this.#passage.failed(error);
     this.#observer.ended(this.#call, error);
     return error;
@@ -215,6 +232,7 @@ export class RelayedRequest {
   release(): void {
     this.#onRelease();
     this.#passage.release();
+    this.#span.end({ error: this.#failure });
   }
 }
 

@@ -1,4 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { UpstreamUnreachable } from '../errors.ts';
+import type { HttpLimits } from './http-limits.ts';
 
 /** `Retry-After`, seconds or an HTTP date, as milliseconds from now. `undefined` when absent or nonsense. */
 export function parseRetryAfter(value: string | undefined, now: number): number | undefined {
@@ -23,4 +25,14 @@ export async function pause(ms: number, signal: AbortSignal): Promise<boolean> {
   } catch {
     return false;
   }
+}
+
+/** Milliseconds before the next attempt; `undefined` when the host asks for more patience than we have. */
+export function waitBefore(
+  attempt: number,
+  { retryAfterMs }: UpstreamUnreachable,
+  limits: Pick<HttpLimits, 'backoffMs' | 'retryAfterMs'>,
+): number | undefined {
+  if (retryAfterMs === undefined) return backoffMs(attempt, limits.backoffMs);
+  return retryAfterMs <= limits.retryAfterMs ? retryAfterMs : undefined;
 }

@@ -1,4 +1,5 @@
 import type { Hostname } from '../address/hostname.ts';
+import type { RequestOrigin } from '../request-origin.ts';
 
 export type SignaturePolicy = 'require' | 'verify' | 'ignore';
 
@@ -21,4 +22,6 @@ export interface Upstream {
   /** Lets it, and the archive hosts it names, be on loopback, link-local or private addresses. */
   readonly privateNetwork: boolean;
   readonly signatures: SignaturePolicy;
+  /** The request for which it is asked; absent for what Larder does by itself. */
+  readonly origin?: RequestOrigin | undefined;
 }
