@@ -43,8 +43,8 @@ import { Relay } from './upstream/relay.ts';
 import { ServiceDiscovery } from './upstream/service-discovery.ts';
 import { loadUpstreamRules } from './upstreams.ts';
 import { assembleWarming } from './warming.ts';
-
 import { assembleWatching } from './watching.ts';
+
 /** Answers under way when a shutdown begins get this long. Orchestrators usually wait 30 s or longer before they kill. */
 const DRAIN_MS = 25_000;
 
@@ -104,8 +104,8 @@ async function assemble(
     extraCa: config.extraCa,
     logger,
     observer,
-    isSealed,
     tracer,
+    isSealed,
   });
   opened.add('connections', () => http.close());
   const relay = new Relay({
@@ -113,8 +113,8 @@ async function assemble(
     extraCa: config.extraCa,
     limits: { headersMs: metadataDeadline },
     observer,
-    isSealed,
     tracer,
+    isSealed,
   });
 
   // What rests.
@@ -282,8 +282,8 @@ async function assemble(
     }),
     health,
     metrics,
-    logger,
     tracer,
+    logger,
     upstreams: policy.hostnames,
     defaultUpstream: config.upstreams.default,
     publicUrl: config.publicUrl,

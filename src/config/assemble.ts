@@ -68,9 +68,9 @@ export function assemble(
       })),
     },
     log: { ...values.log, audit: values.log.audit === null ? undefined : absolute(values.log.audit, 'log', 'audit') },
+    tracing: { ...values.tracing, endpoint: values.tracing.endpoint ?? undefined },
     limits: { ...values.limits, disk: values.limits.disk ?? undefined },
     cooldown: {
-    tracing: { ...values.tracing, endpoint: values.tracing.endpoint ?? undefined },
       default: values.cooldown.default ?? undefined,
       patterns: values.cooldown.patterns.map(({ address, age }) => ({ address, age: age ?? undefined })),
       allow: values.cooldown.allow,

@@ -10,8 +10,8 @@ import { modulesSchema } from './modules.ts';
 import { suggestion } from './problems.ts';
 import { s3Schema } from './s3.ts';
 import { SECRET } from './token-variables.ts';
-import { CRON_PROBLEM, parseCron, warmSchema } from './warm.ts';
 import { tracingSchema } from './tracing.ts';
+import { CRON_PROBLEM, parseCron, warmSchema } from './warm.ts';
 
 /** Clients stop waiting at 10 s; the answer has to travel, too. */
 const MAX_METADATA_DEADLINE_MS = 9_000;
@@ -53,6 +53,11 @@ const secret = z.string().regex(SECRET, 'must not be empty, nor hold spaces, lin
 const pattern = parsed(
   (given) => ProviderPattern.parse(`*/${given}`),
   'must be NAMESPACE/TYPE, with * for a whole part, such as "platform/*"',
+);
+
+const redisUrl = parsed(
+  (given) => (/^rediss?:$/.test(new URL(given).protocol) && new URL(given).host ? given : undefined),
+  'must be a redis:// or rediss:// URL, or null',
 );
 
 const webUrl = parsed((given) => {
@@ -218,8 +223,8 @@ export const schema = z
       format: z.enum(['auto', 'json', 'text']),
       audit: text.nullable(),
     }),
-  })
     tracing: tracingSchema({ endpoint: webUrl, flag }),
+  })
   .superRefine(({ limits: { disk }, s3: { bucket } }, context) => {
     if (disk === null || bucket === null) return;
     const message =

@@ -86,13 +86,6 @@ export interface Config {
     /** The file of the audit log. */
     readonly audit: string | undefined;
   };
-  /** HTTP_PROXY, HTTPS_PROXY and NO_PROXY as they stand. */
-  readonly proxy: {
-    readonly http: string | undefined;
-    readonly https: string | undefined;
-    readonly no: string | undefined;
-  };
-  /** Certificates that Node was told to trust beside its own (NODE_EXTRA_CA_CERTS), PEM. */
   readonly tracing: {
     /** Base URL of a collector; `undefined`: nothing is traced. */
     readonly endpoint: string | undefined;
@@ -101,6 +94,13 @@ export interface Config {
     /** Whether upstreams are told where they belong in a trace. */
     readonly propagate: boolean;
   };
+  /** HTTP_PROXY, HTTPS_PROXY and NO_PROXY as they stand. */
+  readonly proxy: {
+    readonly http: string | undefined;
+    readonly https: string | undefined;
+    readonly no: string | undefined;
+  };
+  /** Certificates that Node was told to trust beside its own (NODE_EXTRA_CA_CERTS), PEM. */
   readonly extraCa: string | undefined;
   /** Names of TF_TOKEN_ variables that are for none of the upstreams. */
   readonly ignoredTokens: readonly string[];
