@@ -36,21 +36,30 @@ export interface FetchOptions {
   readonly proxy?: string;
 }
 
-/** Times one download, in milliseconds; the bytes are thrown away. @throws if it fails or is not `size` bytes long */
+/**
+ * Times a client that asks for one thing after the other over kept connections, up to a download, in milliseconds since
+ * it began. The bytes are thrown away.
+ * @throws if any of them fails, or the last is not `size` bytes long
+ */
 export async function timeDownload(
-  url: string,
+  urls: readonly string[],
   { caFile, proxy }: FetchOptions,
   size: number,
 ): Promise<{ firstByteMs: number; lastByteMs: number }> {
   const output = await runPinned('curl', [
-    ...['--silent', '--show-error', '--fail', '--cacert', caFile, '--output', '/dev/null'],
-    ...['--write-out', '%{time_starttransfer} %{time_total} %{size_download}'],
+    ...['--silent', '--show-error', '--fail', '--fail-early', '--cacert', caFile],
+    ...['--write-out', '%{time_starttransfer} %{time_total} %{size_download}\\n'],
     ...(proxy ? ['--proxy', proxy] : ['--noproxy', '*']),
-    url,
+    ...urls.flatMap((url) => ['--output', '/dev/null', url]),
   ]);
-  const [firstByte, lastByte, received] = output.split(' ').map(Number);
-  if (received !== size) throw new Error(`${url}: ${received} bytes instead of ${size}`);
-  return { firstByteMs: (firstByte ?? Number.NaN) * 1000, lastByteMs: (lastByte ?? Number.NaN) * 1000 };
+  const steps = output
+    .trim()
+    .split('\n')
+    .map((line) => line.split(' ').map(Number));
+  const before = steps.slice(0, -1).reduce((sum, [, total = Number.NaN]) => sum + total, 0);
+  const [firstByte = Number.NaN, lastByte = Number.NaN, received] = steps.at(-1) ?? [];
+  if (received !== size) throw new Error(`${urls.at(-1)}: ${received} bytes instead of ${size}`);
+  return { firstByteMs: (before + firstByte) * 1000, lastByteMs: (before + lastByte) * 1000 };
 }
 
 /** Downloads all of them, so many at once, to nowhere. @throws if any of them fails */

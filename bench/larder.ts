@@ -18,7 +18,26 @@ export interface BuiltLarder {
 }
 
 /** Starts one that has nothing yet. Its log goes into a file at level info, as in production. */
-export async function startBuiltLarder(upstream: UpstreamLocation): Promise<BuiltLarder> {
+export async function startBuiltLarder(
+  upstream: UpstreamLocation,
+  env: Readonly<Record<string, string>> = {},
+): Promise<BuiltLarder> {
+  const setup = await larderSetupFor(upstream);
+  try {
+    const { url, server } = await startOn(setup, upstream, env);
+    const stop = async () => {
+      await server.stop();
+      await setup.remove();
+    };
+    return { url, setup, server, stop };
+  } catch (error) {
+    await setup.remove();
+    throw error;
+  }
+}
+
+/** Configuration and an empty data directory, to start a Larder on. */
+export async function larderSetupFor(upstream: UpstreamLocation): Promise<LarderSetup> {
   const setup = await larderSetup({
     config: {
       upstreams: {
@@ -32,36 +51,35 @@ export async function startBuiltLarder(upstream: UpstreamLocation): Promise<Buil
       log: { level: 'info', format: 'json' },
     },
   });
+  await writeFile(join(dirname(setup.configFile), 'upstream.pem'), upstream.ca);
+  return setup;
+}
+
+/** Starts one on what is there. It is the caller's to stop, and the setup the caller's to remove. */
+export async function startOn(
+  setup: LarderSetup,
+  upstream: UpstreamLocation,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Pick<BuiltLarder, 'url' | 'server'>> {
   const directory = dirname(setup.configFile);
-  await writeFile(join(directory, 'upstream.pem'), upstream.ca);
-  try {
-    const { server, ready } = await startServer({
-      command: [
-        process.execPath,
-        '--max-semi-space-size=8',
-        ...profilerArguments(),
-        MAIN,
-        'serve',
-        '--config',
-        setup.configFile,
-      ],
-      env: { HOME: directory, HTTPS_PROXY: upstream.proxy },
-      outputFile: join(directory, 'larder.log'),
-      isReady: (output) => /"listening".*"url":"([^"]+)"/.exec(output)?.[1],
-    });
-    return {
-      url: ready,
-      setup,
-      server,
-      stop: async () => {
-        await server.stop();
-        await setup.remove();
-      },
-    };
-  } catch (error) {
-    await setup.remove();
-    throw error;
-  }
+  const outputFile = join(directory, 'larder.log');
+  // What an earlier one said is not about this one.
+  await writeFile(outputFile, '');
+  const { server, ready } = await startServer({
+    command: [
+      process.execPath,
+      '--max-semi-space-size=8',
+      ...profilerArguments(),
+      MAIN,
+      'serve',
+      '--config',
+      setup.configFile,
+    ],
+    env: { HOME: directory, HTTPS_PROXY: upstream.proxy, ...env },
+    outputFile,
+    isReady: (output) => /"listening".*"url":"([^"]+)"/.exec(output)?.[1],
+  });
+  return { url: ready, server };
 }
 
 /** `BENCH_NODE_ARGS="--cpu-prof --cpu-prof-dir=profiles"` shows where Larder's time goes. */

@@ -29,13 +29,22 @@ export const COMMON = Array.from({ length: 20 }, (_, minor) =>
 );
 /** One release for everything there is. */
 export const BROAD = provider('broad', { platforms: FIFTEEN });
+/** As many releases as the largest providers have. */
+export const MANY = Array.from({ length: 470 }, (_, index) =>
+  provider('many', { version: `${Math.floor(index / 100)}.${index % 100}.0` }),
+);
 export const SMALL_ARCHIVE = provider('small', { sizeBytes: 5 * MB });
 export const LARGE_ARCHIVE = provider('large', { sizeBytes: 150 * MB });
 export const MIDDLING_ARCHIVE = provider('middling', { sizeBytes: 50 * MB });
-/** What one `init` installs. */
-export const WORKSPACE = Array.from({ length: 5 }, (_, index) => provider(`part${index}`, { sizeBytes: 10 * MB }));
+/** What one `init` installs, together with the modules below. */
+export const WORKSPACE = Array.from({ length: 10 }, (_, index) => provider(`part${index}`, { sizeBytes: 10 * MB }));
+/** What a job warms: many small ones. */
+export const WARMED = Array.from({ length: 100 }, (_, index) => provider(`warmed${index}`, { sizeBytes: MB }));
 
-export const EVERYTHING = [...COMMON, BROAD, SMALL_ARCHIVE, LARGE_ARCHIVE, MIDDLING_ARCHIVE, ...WORKSPACE];
+export const EVERYTHING = [
+  ...[...COMMON, BROAD, ...MANY, SMALL_ARCHIVE, LARGE_ARCHIVE, MIDDLING_ARCHIVE],
+  ...[...WORKSPACE, ...WARMED],
+];
 
 /** One version of a module, in an archive at the archive host. */
 export interface PublishedModule {
@@ -64,7 +73,9 @@ export const LARGE_MODULE = module('large', { files: 330 });
 export const RELEASED_MODULE = Array.from({ length: 20 }, (_, minor) =>
   module('released', { version: `1.${minor}.0` }),
 );
-export const MODULES = [SMALL_MODULE, LARGE_MODULE, ...RELEASED_MODULE];
+/** What one `init` installs. */
+export const WORKSPACE_MODULES = Array.from({ length: 5 }, (_, index) => module(`part${index}`, { files: 15 }));
+export const MODULES = [SMALL_MODULE, LARGE_MODULE, ...RELEASED_MODULE, ...WORKSPACE_MODULES];
 
 /** Paths of a provider below a mirror: the same for Larder and for a static server on its data directory. */
 export function indexPath({ namespace, type }: ProviderOptions): string {
@@ -83,6 +94,18 @@ export function archivePath(of: ProviderOptions, platform = OWN_PLATFORM): strin
 export function originUrl(of: ProviderOptions, platform = OWN_PLATFORM): string {
   const release = `${of.namespace}/terraform-provider-${of.type}/releases/download/${of.version}`;
   return `https://${ARCHIVE_HOST}/${release}/${filename(of, platform)}`;
+}
+
+/** What a client asks the upstream for, up to the archive. */
+export function originUrls(of: ProviderOptions, platform = OWN_PLATFORM): readonly string[] {
+  const archive = originUrl(of, platform);
+  const { namespace, type, version } = of;
+  return [
+    `https://${REGISTRY}/.well-known/terraform.json`,
+    `https://${REGISTRY}/v1/providers/${namespace}/${type}/${version}/download/${platform.replace('_', '/')}`,
+    archive.replace(/[^/]*$/, `terraform-provider-${type}_${version}_SHA256SUMS`),
+    archive,
+  ];
 }
 
 export function moduleVersionsPath({ namespace, name, system }: PublishedModule): string {

@@ -4,7 +4,12 @@ import type { Result, Samples } from './rounds.ts';
 export interface Report {
   readonly measuredAt: string;
   readonly machine: Machine;
-  readonly settings: { readonly rounds: number; readonly seconds: number; readonly latencyMs: number };
+  readonly settings: {
+    readonly rounds: number;
+    readonly seconds: number;
+    readonly latencyMs: number;
+    readonly upstreamBytesPerSecond: number;
+  };
   /** Load average of the machine before and after. */
   readonly load: { readonly before: number; readonly after: number };
   readonly results: readonly Result[];
@@ -26,7 +31,7 @@ export function asMarkdown({ measuredAt, machine, settings, load, results }: Rep
   return [
     `Measured on ${measuredAt.slice(0, 10)}: ${cores} cores of ${cpu}, ${memoryGiB} GiB of memory, Linux ${kernel}, ` +
       `Node ${node}, nginx ${nginx}, wrk ${wrk}, curl ${curl}, Terraform ${terraform}. ` +
-      `${settings.rounds} rounds, ${settings.seconds} s each where time is given, ${settings.latencyMs} ms of latency upstream. ` +
+      `${settings.rounds} rounds, ${settings.seconds} s each where time is given, ${settings.latencyMs} ms of latency and ${settings.upstreamBytesPerSecond / 2 ** 20} MiB/s for an archive upstream. ` +
       `Load average before ${load.before.toFixed(1)}, after ${load.after.toFixed(1)}.`,
     '',
     '| workload | measured | Larder | reference | ratio | spread |',

@@ -8,16 +8,21 @@ import { asMarkdown, type Report, withResults } from './report.ts';
 import type { Result } from './rounds.ts';
 import { startUpstream, type Upstream } from './upstream.ts';
 import { coldArchive } from './workloads/cold-archive.ts';
+import { hashing } from './workloads/hashing.ts';
 import { init } from './workloads/init.ts';
 import { modules } from './workloads/modules.ts';
+import { start } from './workloads/start.ts';
 import { warm } from './workloads/warm.ts';
+import { warmJob } from './workloads/warm-job.ts';
 
 const LATENCY_MS = 40;
+/** A good line to the internet, for one download. */
+const UPSTREAM_BYTES_PER_SECOND = 25 * 1024 * 1024;
 const MIN_ROUNDS = 3;
 
 const WORKLOADS: Readonly<
   Record<string, (upstream: Upstream, settings: { rounds: number; seconds: number }) => Promise<Result[]>>
-> = { warm, init, 'cold-archive': coldArchive, modules };
+> = { warm, init, 'cold-archive': coldArchive, modules, hashing, start, 'warm-job': warmJob };
 
 const { values: options } = parseArgs({
   options: {
@@ -37,6 +42,7 @@ await requirePrograms({
   curl: 'apt-get install curl',
   git: 'apt-get install git',
   gzip: 'apt-get install gzip',
+  unzip: 'apt-get install unzip',
   taskset: 'apt-get install util-linux',
   terraform: 'install Terraform 1.x from developer.hashicorp.com/terraform/install',
 });
@@ -44,7 +50,12 @@ await runProgram('npm', ['run', '--silent', 'build']);
 
 const machine = await describeMachine();
 const before = load();
-const upstream = await startUpstream({ latencyMs: LATENCY_MS, providers: EVERYTHING, modules: MODULES });
+const upstream = await startUpstream({
+  latencyMs: LATENCY_MS,
+  bytesPerSecond: UPSTREAM_BYTES_PER_SECOND,
+  providers: EVERYTHING,
+  modules: MODULES,
+});
 const results: Result[] = [];
 try {
   for (const name of chosen) results.push(...((await WORKLOADS[name]?.(upstream, settings)) ?? []));
@@ -55,7 +66,7 @@ try {
 const report: Report = {
   measuredAt: new Date().toISOString(),
   machine,
-  settings: { ...settings, latencyMs: LATENCY_MS },
+  settings: { ...settings, latencyMs: LATENCY_MS, upstreamBytesPerSecond: UPSTREAM_BYTES_PER_SECOND },
   load: { before, after: load() },
   results,
 };

@@ -3,6 +3,7 @@
  * Its one argument is a `UpstreamScript` in JSON. It says where it is in one line of JSON, and lives for as long as
  * its standard input is open.
  */
+import { trickle } from '../test/support/faults.ts';
 import { Internet } from '../test/support/internet.ts';
 import { moduleTarGz } from '../test/support/module-archive.ts';
 import { moduleArchiveUrl, type PublishedModule } from './published.ts';
@@ -14,6 +15,7 @@ const internet = await Internet.start();
 for (const provider of script.providers) await internet.registry.addProvider(provider);
 for (const module of script.modules) publishModule(module);
 internet.registry.latencyMs = script.latencyMs;
+internet.registry.releases.on(/\.zip$/, trickle(script.bytesPerSecond));
 
 const location: UpstreamLocation = { proxy: internet.proxy.url, ca: internet.registry.ca };
 console.log(JSON.stringify(location));

@@ -11,6 +11,8 @@ const PROCESS = fileURLToPath(new URL('./upstream-process.ts', import.meta.url))
 export interface UpstreamScript {
   /** Before each of its answers, milliseconds. */
   readonly latencyMs: number;
+  /** Each archive comes at this speed. */
+  readonly bytesPerSecond: number;
   readonly providers: readonly ProviderOptions[];
   readonly modules: readonly PublishedModule[];
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { downloadAll, timeDownload } from '../clients.ts';
 import { type BuiltLarder, startBuiltLarder } from '../larder.ts';
 import { runPinned } from '../processes.ts';
-import { archivePath, MIDDLING_ARCHIVE, originUrl, versionPath } from '../published.ts';
+import { archivePath, MIDDLING_ARCHIVE, originUrls, versionPath } from '../published.ts';
 import { compare, type Measurement, type Result } from '../rounds.ts';
 import type { Upstream } from '../upstream.ts';
 
@@ -30,16 +30,16 @@ export async function coldArchive(upstream: Upstream, { rounds }: { rounds: numb
           name: 'Larder',
           measure: () =>
             withColdLarder(upstream, async (larder) => {
-              // Clients always ask for it first.
-              await askForPackages(larder);
-              return asMeasurement(await timeDownload(archiveUrl(larder), { caFile: larder.setup.caFile }, SIZE));
+              // Clients always ask for the version first.
+              const urls = [larder.url + versionPath(MIDDLING_ARCHIVE), archiveUrl(larder)];
+              return asMeasurement(await timeDownload(urls, { caFile: larder.setup.caFile }, SIZE));
             }),
         },
         reference: {
           name: 'direct',
           measure: async () => {
             const options = { caFile: upstreamCa, proxy: upstream.proxy };
-            return asMeasurement(await timeDownload(originUrl(MIDDLING_ARCHIVE), options, SIZE));
+            return asMeasurement(await timeDownload(originUrls(MIDDLING_ARCHIVE), options, SIZE));
           },
         },
       },
