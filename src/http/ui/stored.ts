@@ -96,7 +96,7 @@ function storedRow(row: SeenRow, seen: StoredSeen): Markup {
 <td role="cell" data-name="Stored" class="roomy">${time(stored.storedAt)}</td>
 <td role="cell" data-name="SHA-256" class="roomy"><code title="${stored.sha256}">${shortened(stored.sha256)}</code></td>
 <td role="cell" data-name="Signature">${signatureTag(row)}${row.hasDrifted && html` ${tag('bad', 'Drift')}`}</td>
-<td role="cell" data-name="Pin">${pinCell(row, seen)}</td>
+<td role="cell" data-name="Pin" class="text">${pinCell(row, seen)}</td>
 </tr>`;
 }
 
@@ -106,7 +106,7 @@ export function itemQuery({ address, version, platform }: Pick<StoredRow, 'addre
 
 export function signatureTag({ stored, signature }: Pick<SeenRow, 'stored' | 'signature'>): Markup {
   // The protocol has none for them.
-  if (!isArchive(stored)) return html`<span class="note">modules have none</span>`;
+  if (!isArchive(stored)) return html`<span class="note">no such thing</span>`;
   if (!signature) return html`<span class="note">not looked at yet</span>`;
   if (signature.state === 'none') return tag('warn', 'No checksums');
   if (signature.state === 'unsigned') return tag('warn', 'Unsigned');

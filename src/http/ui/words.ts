@@ -34,17 +34,18 @@ export function share(part: number, whole: number): string {
 }
 
 const AGES: readonly (readonly [name: string, ms: number])[] = [
-  ['day', 86_400_000],
-  ['hour', 3_600_000],
-  ['minute', 60_000],
-  ['second', 1_000],
+  ['h', 3_600_000],
+  ['min', 60_000],
+  ['s', 1_000],
 ];
+const DAY_MS = 86_400_000;
 
-/** `3 minutes ago`. */
+/** `3 min ago`, `12 days ago`. */
 export function ago(at: Date, now = Date.now()): string {
   const passed = now - at.getTime();
+  if (passed >= DAY_MS) return `${counted(Math.floor(passed / DAY_MS), 'day')} ago`;
   const [name, ms] = AGES.find(([, length]) => passed >= length) ?? ['moment', 0];
-  return ms === 0 ? 'just now' : `${counted(Math.floor(passed / ms), name)} ago`;
+  return ms === 0 ? 'just now' : `${Math.floor(passed / ms)} ${name} ago`;
 }
 
 /** `1 h 4 min`, `12 s`. */
