@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { loadClientTokens } from './access.ts';
 import { AuditLog } from './audit.ts';
 import { MetadataCache } from './cache/metadata-cache.ts';
@@ -306,6 +307,12 @@ async function assemble(
   };
   const certificateCheck = setInterval(reloadCertificate, CERTIFICATE_CHECK_MS).unref();
   opened.add('certificate check', () => clearInterval(certificateCheck));
+  // First of all.
+  opened.add('farewell', async () => {
+    if (config.listen.drainDelay === undefined || !health.isProbed) return;
+    server.leave();
+    await delay(config.listen.drainDelay);
+  });
 
   return {
     authority: tls?.authority,

@@ -35,7 +35,7 @@ describe('defaults', () => {
   it('are complete, typed and frozen', async () => {
     const config = await load();
     expect(config).toMatchObject({
-      listen: { host: '0.0.0.0', port: 8443 },
+      listen: { host: '0.0.0.0', port: 8443, drainDelay: 5_000 },
       tls: { mode: 'selfsigned' },
       data: path.join(directory, 'data'),
       redis: { url: undefined },
@@ -127,7 +127,7 @@ upstreams:
     const yaml = 'listen: { port: 1 }\ndata: /var/a\naccess: { tokens: [{ name: ci, token: abc, roles: [read] }] }';
     const env = { PORT: '9000', REDIS_URL: 'rediss://:pw@redis:6379', LARDER_DATA: 'kept', LARDER_ADMIN_TOKEN: 'adm' };
     const config = await load(yaml, env);
-    expect(config.listen).toEqual({ host: '0.0.0.0', port: 9000 });
+    expect(config.listen).toEqual({ host: '0.0.0.0', port: 9000, drainDelay: 5_000 });
     expect(config.redis.url).toBe('rediss://:pw@redis:6379');
     expect(config.data).toBe(path.join(directory, 'kept'));
     expect(config.access.tokens).toEqual([

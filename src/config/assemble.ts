@@ -46,6 +46,7 @@ export function assemble(
   return {
     ...values,
     tls: mode === 'files' ? { mode, cert: absolute(cert, 'tls', 'cert'), key: absolute(key, 'tls', 'key') } : { mode },
+    listen: { ...values.listen, drainDelay: values.listen.drainDelay ?? undefined },
     publicUrl: values.publicUrl ?? undefined,
     data: absolute(values.data, 'data'),
     redis: { url: values.redis.url ?? undefined },

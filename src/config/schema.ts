@@ -200,7 +200,7 @@ const limits = z.strictObject({
 
 export const schema = z
   .strictObject({
-    listen: z.strictObject({ host: text, port: integer(0, 65_535) }),
+    listen: z.strictObject({ host: text, port: integer(0, 65_535), drainDelay: duration.nullable() }),
     tls,
     publicUrl: webUrl.nullable(),
     data: text,

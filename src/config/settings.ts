@@ -42,7 +42,12 @@ export type ClientToken = (SecretOrigin | { readonly sha256: string }) & {
 
 /** All settings, checked and frozen. Durations in milliseconds, sizes in bytes, paths absolute. */
 export interface Config {
-  readonly listen: { readonly host: string; readonly port: number };
+  readonly listen: {
+    readonly host: string;
+    readonly port: number;
+    /** How long everything is still served while `/readyz` says already that it will not be. */
+    readonly drainDelay: number | undefined;
+  };
   readonly tls:
     | { readonly mode: 'selfsigned' | 'off' }
     | { readonly mode: 'files'; readonly cert: string; readonly key: string };

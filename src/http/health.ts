@@ -29,6 +29,9 @@ export interface HealthReport {
 /** A check that takes longer has failed, in milliseconds. Orchestrators wait about as long for the whole answer. */
 const CHECK_DEADLINE_MS = 2_000;
 
+/** Whoever decides by `/readyz` where requests are sent asks more often than this, in milliseconds. */
+const PROBED_EVERY_MS = 60_000;
+
 /** Whether requests should be sent here. Checks that are asked for at the same time run once. */
 export class Health {
   readonly #checks: readonly HealthCheck[];
@@ -38,6 +41,8 @@ export class Health {
   /** Checks that failed when they were last run. */
   readonly #failed = new Set<string>();
   #running: Promise<HealthReport> | undefined;
+  /** By `performance.now()`. */
+  #probedAt = Number.NEGATIVE_INFINITY;
 
   constructor(deps: {
     checks: readonly HealthCheck[];
@@ -49,6 +54,16 @@ export class Health {
     this.#isDraining = deps.isDraining;
     this.#isSealed = deps.isSealed ?? (() => false);
     this.#logger = deps.logger;
+  }
+
+  /** Somebody decides by the reports where requests are sent, and should hear of it before they cannot be sent here. */
+  get isProbed(): boolean {
+    return performance.now() - this.#probedAt < PROBED_EVERY_MS;
+  }
+
+  /** Somebody asks from outside. */
+  noteProbe(): void {
+    this.#probedAt = performance.now();
   }
 
   /** Never rejects, and takes no longer than a check may take. */
@@ -93,6 +108,7 @@ export class Health {
 export function healthRoutes({ health }: { health: Health }): Router {
   const router = Router({ caseSensitive: true, strict: true });
   const readiness: RequestHandler = async (_req, res) => {
+    health.noteProbe();
     const report = await health.report();
     const unavailable = report.status === 'failing' || report.status === 'draining';
     sendReport(res, unavailable ? 503 : 200, report);

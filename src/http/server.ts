@@ -44,6 +44,7 @@ export class HttpServer {
   /** All sockets, also those still shaking hands. */
   readonly #sockets = new Set<Socket>();
   readonly #answers = new Set<ServerResponse>();
+  #isLeaving = false;
   #draining: Promise<void> | undefined;
 
   constructor({
@@ -93,8 +94,9 @@ export class HttpServer {
     this.#server.on('error', () => {});
   }
 
+  /** It will not be here for long. */
   get isDraining(): boolean {
-    return this.#draining !== undefined;
+    return this.#isLeaving || this.#draining !== undefined;
   }
 
   /** Resolves to the port, which matters when 0 was asked for. Rejects when the address cannot be had. */
@@ -111,6 +113,14 @@ export class HttpServer {
   /** New connections get the new certificate; those that exist keep theirs. Only for a server that began with one. */
   replaceCertificate({ cert, key }: ServerCertificate): void {
     if (this.#isSecure) (this.#server as https.Server).setSecureContext({ cert, key });
+  }
+
+  /**
+   * Everything is still served, and each answer closes its connection: whoever was told elsewhere that this server is
+   * about to go comes back to another one. What is idle until `drain` is closed by it.
+   */
+  leave(): void {
+    this.#isLeaving = true;
   }
 
   /**
@@ -148,7 +158,7 @@ export class HttpServer {
     res.once('close', () => {
       this.#answers.delete(res);
       // Those whose headers promised to keep the connection: it has to be closed all the same.
-      if (count(-1) === 0 && this.isDraining) socket.end();
+      if (count(-1) === 0 && this.#draining) socket.end();
     });
   }
 }

@@ -13,7 +13,7 @@ import { larderSetup } from '../support/larder-setup.ts';
 const PROCESS = { timeout: 60_000 };
 
 const listenError = (code: string) => Object.assign(new Error(code), { code, syscall: 'listen' });
-const settings = { data: '/var/lib/larder', listen: { host: '0.0.0.0', port: 443 } };
+const settings = { data: '/var/lib/larder', listen: { host: '0.0.0.0', port: 443, drainDelay: undefined } };
 
 describe('a server that cannot start', () => {
   it('names the port that is taken, and how to take another, without a stack', PROCESS, async () => {
