@@ -133,7 +133,8 @@ function pinCell(row: SeenRow, { asked, pins, formToken }: StoredSeen): Markup {
   const held = exact ?? wider;
   const state = held && html`<span class="pinned" title="Kept by ${held.toString()}">Pinned</span>`;
   if (formToken === undefined) return state ?? html`<span class="note">no</span>`;
-  if (wider && !exact) return html`${state} <span class="note">by <a href="#pins">${wider.toString()}</a></span>`;
+  if (wider && !exact)
+    return html`${state} <span class="note">by <a href="#pins" title="${wider.toString()}">a pattern</a></span>`;
   return html`${state} ${pinForm({ pin: own, isAdding: exact === undefined, formToken, back: `stored${storedQuery(asked)}` })}`;
 }
 

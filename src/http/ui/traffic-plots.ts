@@ -2,7 +2,7 @@ import { scaleLinear, scaleUtc } from 'd3-scale';
 import { area, line } from 'd3-shape';
 import type { TrafficPoint, TrafficRange } from '../../mirror/traffic-history.ts';
 import { html, type Markup } from '../html.ts';
-import { number, share, size } from './words.ts';
+import { duration, number, share, size } from './words.ts';
 
 export const RANGES: readonly TrafficRange[] = ['hour', 'day', 'week'];
 
@@ -12,6 +12,7 @@ const HEIGHT = 160;
 /** Between the lines of the grid. */
 const INTERVALS = 4;
 const MAX_ROWS = 60;
+const MAX_STEPS = 168;
 
 interface Series {
   readonly name: string;
@@ -38,20 +39,22 @@ export function trafficPlots(points: readonly TrafficPoint[], range: TrafficRang
     return html`<p class="empty">Nothing was asked for in the last ${range}. What goes through is drawn here.</p>`;
   }
   const total = sumOf(points);
-  const most = Math.max(...points.map(({ bytesServed, bytesFetched }) => Math.max(bytesServed, bytesFetched)));
+  const steps = together(points, MAX_STEPS);
+  const scale = `Each step is ${duration(stepOf(steps))}, times are in UTC.`;
+  const most = Math.max(...steps.map(({ bytesServed, bytesFetched }) => Math.max(bytesServed, bytesFetched)));
   return html`<div class="plots">${plot({
     id: 'ratio',
     title: 'Answered from storage',
-    summary: `${share(fromStorage(total), asked(total))} of look-ups in the last ${range} took no upstream. Times are in UTC.`,
-    points,
+    summary: `${share(fromStorage(total), asked(total))} of look-ups in the last ${range} took no upstream. ${scale}`,
+    points: steps,
     series: [{ name: 'Share of look-ups', look: 'first', read: ratioOf, isFilled: true }],
     highest: 1,
     labelOf: (value) => `${Math.round(value * 100)} %`,
   })}${plot({
     id: 'bytes',
     title: 'Bytes served and fetched',
-    summary: `${size(total.bytesServed)} served and ${size(total.bytesFetched)} fetched in the last ${range}. Times are in UTC.`,
-    points,
+    summary: `${size(total.bytesServed)} served and ${size(total.bytesFetched)} fetched in the last ${range}. ${scale}`,
+    points: steps,
     series: [
       { name: 'Served to clients', look: 'first', read: (point) => point.bytesServed, isFilled: true },
       { name: 'Fetched from upstreams', look: 'second', read: (point) => point.bytesFetched },
@@ -136,7 +139,7 @@ function drawn(
 }
 
 function table(points: readonly TrafficPoint[], range: TrafficRange): Markup {
-  const rows = together(points).filter(isAnything).toReversed();
+  const rows = together(points, MAX_ROWS).filter(isAnything).toReversed();
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Traffic of the last ${range} as a table"><table>
 <caption class="away">Traffic of the last ${range}, newest first; times in UTC</caption>
 <thead><tr><th scope="col">Time (UTC)</th>${[
@@ -160,9 +163,9 @@ function stepOf([one, next]: readonly TrafficPoint[]): number {
   return one && next ? next.at.getTime() - one.at.getTime() : 60_000;
 }
 
-/** Neighbours added up, so that there are no more rows than somebody can read. */
-function together(points: readonly TrafficPoint[]): TrafficPoint[] {
-  const each = Math.ceil(points.length / MAX_ROWS);
+/** Neighbours added up, so that there are no more of them than somebody can tell apart. */
+function together(points: readonly TrafficPoint[], most: number): TrafficPoint[] {
+  const each = Math.ceil(points.length / most);
   return Array.from({ length: Math.ceil(points.length / each) }, (_, index) => {
     const part = points.slice(index * each, (index + 1) * each);
     return { at: part[0]?.at ?? new Date(0), ...sumOf(part) };

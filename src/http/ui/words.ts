@@ -48,12 +48,25 @@ export function ago(at: Date, now = Date.now()): string {
   return ms === 0 ? 'just now' : `${Math.floor(passed / ms)} ${name} ago`;
 }
 
-/** `1 h 4 min`, `12 s`. */
+/** `1 h 4 min`, `15 min`, `12 s`. */
 export function duration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  const minutes = Math.floor(seconds / 60);
+  const parts =
+    minutes < 60
+      ? [
+          [minutes, 'min'],
+          [seconds % 60, 's'],
+        ]
+      : [
+          [Math.floor(minutes / 60), 'h'],
+          [minutes % 60, 'min'],
+        ];
+  return parts
+    .filter(([count]) => count !== 0)
+    .map((part) => part.join(' '))
+    .join(' ');
 }
 
 /** As long ago as it is, with the moment itself for machines and for whoever points at it. */
