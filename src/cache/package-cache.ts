@@ -125,6 +125,7 @@ export class PackageCache {
       size: stored.size,
       sha256: stored.sha256,
       storedAt: stored.storedAt,
+      ...(this.#store.link && { link: async () => this.#store.link?.(stored) }),
       stream: (range) => this.#store.read(stored, range),
     };
   }

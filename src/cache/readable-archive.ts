@@ -26,6 +26,11 @@ export interface ReadableArchive {
    */
   settled?(): Promise<void>;
   /**
+   * Where whoever asks may fetch the bytes for themselves, for some minutes. Only of what is stored where clients are to
+   * be sent; `undefined` when it cannot be told any more. @throws StorageFailed
+   */
+  link?(): Promise<string | undefined>;
+  /**
    * The bytes. While arriving, follows the download and withholds the last bytes until the whole file is verified; the
    * stream is destroyed with the download's error if that fails. Destroying it never disturbs the download.
    */

@@ -19,19 +19,31 @@ export function unlessGone(stored: ReadableArchive, again: () => Promise<Readabl
       return stored.written;
     },
     ...(stored.settled && { settled: () => stored.settled?.() ?? Promise.resolve() }),
-    stream: async (range) => {
-      let readable = stored;
-      for (let attempt = 1; ; attempt += 1) {
-        try {
-          return await readable.stream(range);
-        } catch (error) {
-          if (!hasCode(error, 'STORAGE_FAILED') || !('gone' in error && error.gone) || attempt === MAX_ATTEMPTS)
-            throw error;
-          readable = await again();
-          // Its length and its digest have been told already.
-          if (readable.sha256 !== stored.sha256) throw error;
-        }
-      }
-    },
+    ...(stored.link && { link: () => whileThere(stored, again, linkOf) }),
+    stream: (range) => whileThere(stored, again, (readable) => readable.stream(range)),
   };
+}
+
+async function whileThere<T>(
+  stored: ReadableArchive,
+  again: () => Promise<ReadableArchive>,
+  open: (readable: ReadableArchive) => Promise<T>,
+): Promise<T> {
+  let readable = stored;
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await open(readable);
+    } catch (error) {
+      if (!hasCode(error, 'STORAGE_FAILED') || !('gone' in error && error.gone) || attempt === MAX_ATTEMPTS)
+        throw error;
+      readable = await again();
+      // Its length and its digest have been told already.
+      if (readable.sha256 !== stored.sha256) throw error;
+    }
+  }
+}
+
+/** `undefined` when what was stored is arriving anew. */
+async function linkOf(readable: ReadableArchive): Promise<string | undefined> {
+  return readable.link?.();
 }

@@ -47,6 +47,8 @@ export async function sendArchive(req: Request, res: Response, door: ArchiveDoor
   // The client may have gone away while a download was beginning.
   if (res.destroyed) return;
   notesOf(res).outcome = archive.state;
+  const link = await archive.link?.();
+  if (link !== undefined) return sendElsewhere(res, link);
   const body = await (range === 'whole' ? archive.stream() : archive.stream(range));
   await sendBody(res, body, () => {
     setArchiveHeaders(res, door, archive);
@@ -60,6 +62,16 @@ export async function sendArchive(req: Request, res: Response, door: ArchiveDoor
     res.setHeader('Content-Length', length);
     return length;
   });
+}
+
+/**
+ * Only GET is sent on, for which the link was signed: some clients send HEAD first, and that is answered here. The link
+ * is a capability, and expires: nobody may keep it.
+ */
+function sendElsewhere(res: Response, link: string): void {
+  res.setHeader('Cache-Control', 'no-store');
+  res.setHeader('Location', link);
+  res.status(307).end();
 }
 
 /** The length when it is known and no length otherwise: a client told 0 keeps an empty file and never asks again. */

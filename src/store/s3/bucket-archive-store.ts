@@ -14,11 +14,12 @@ import type {
   ByteRange,
   ComputedHashes,
   IncomingArchive,
+  ReadPurpose,
   ReleaseFiles,
   StoredArchive,
 } from '../archive-store.ts';
 import { ForeignArchives } from '../foreign-archives.ts';
-import { inUse } from '../keeping.ts';
+import { reading } from '../keeping.ts';
 import { paths } from '../keys.ts';
 import type { ArchiveRecord } from '../mirror-document.ts';
 import type { PackageHasher } from '../package-hash.ts';
@@ -105,8 +106,10 @@ export class BucketArchiveStore implements ArchiveStore {
     const hit = this.#hits.get(key);
     if (hit) return hit;
     const changes = this.#changes;
-    const [record, look] = await Promise.all([this.#documents.recordOf(archive), this.#deps.bucket.head(key)]);
+    const [known, look] = await Promise.all([this.#documents.recordOf(archive), this.#deps.bucket.head(key)]);
     if (!look) return undefined;
+    // Another replica may have written it a moment ago.
+    const record = isOurs(known) ? known : ((await this.#documents.latestRecordOf(archive)) ?? known);
     const stored = asStored(archive, record, look);
     if (stored) {
       if (changes === this.#changes) this.#hits.set(key, stored);
