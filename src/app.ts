@@ -200,6 +200,7 @@ async function assemble(
     sealed: isSealed,
     disk: () => quota,
     data: config.data,
+    leasesUnshared: () => leases.unshared,
     caches: { metadata: cache.lookUps, archives: providers.archives.counts, packages: modules.packages.counts },
   });
 

@@ -28,6 +28,8 @@ export interface ObservedWork {
   readonly disk: () => { readonly used: number; readonly limit: number | undefined; readonly evictions: number };
   /** The data directory. */
   readonly data: string;
+  /** Leases that this replica gave itself since the start, because it could not ask the others. */
+  readonly leasesUnshared: () => number;
 }
 
 /** Tells of work under way, of the disk and of the state of the mirror. */
@@ -63,6 +65,11 @@ export function observeWork(registry: Registry, observed: ObservedWork): void {
     name: 'larder_evictions_total',
     help: 'Archives and module packages that were removed to make room.',
     read: () => observed.disk().evictions,
+  });
+  counterOf(registry, {
+    name: 'larder_leases_unshared_total',
+    help: 'Fetches and makings that were begun without asking the other replicas, because Redis did not answer.',
+    read: observed.leasesUnshared,
   });
 }
 
