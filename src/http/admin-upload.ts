@@ -49,7 +49,7 @@ const DIGEST_HINT = 'send its SHA-256 as ?sha256=HEX, or as Repr-Digest: sha-256
  * - `GET`, `PUT /admin/releases/HOST/NAMESPACE/TYPE/VERSION`: SHA256SUMS, signature and statement, as JSON of Base64
  * - `GET`, `HEAD`, `PUT /admin/packages/HOST/NAMESPACE/NAME/SYSTEM/VERSION.tar.gz?subdir=…&source=…&fingerprint=…`
  *
- * A body is taken as it comes, under a digest (`?sha256=`, `Repr-Digest`, `Content-Digest` or `Digest`) that may be left
+ * Taking something away is no use of it. A body is taken as it comes, under a digest (`?sha256=`, `Repr-Digest`, `Content-Digest` or `Digest`) that may be left
  * out where SHA256SUMS is kept here. 201 once it is stored, 200 when it was already; 409 when something else is known
  * under its name, 422 when it is not what it was said to be. Nothing here asks an upstream.
  */
@@ -115,7 +115,7 @@ export function uploadRoutes(deps: CarryDeps & { readonly audit?: AuditTrail | u
       if (stored) return stored;
       throw new NotFound(`${archive} is not stored`);
     };
-    await sendArchive(req, res, { describe: find, open: async () => storedReadable(store, await find()) });
+    await sendArchive(req, res, { describe: find, open: async () => storedReadable(store, await find(), 'look') });
   };
 
   const putRelease: RequestHandler<ProviderParams & { version: string }> = async (req, res) => {
@@ -168,7 +168,7 @@ export function uploadRoutes(deps: CarryDeps & { readonly audit?: AuditTrail | u
       open: async () => {
         const stored = await find();
         const { size, sha256, storedAt } = stored;
-        return { state: 'stored', size, sha256, storedAt, stream: (range) => modules.read(stored, range) };
+        return { state: 'stored', size, sha256, storedAt, stream: (range) => modules.read(stored, range, 'look') };
       },
     });
   };

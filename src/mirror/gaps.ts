@@ -124,7 +124,10 @@ class Search {
     const stored = newestOf(await this.#deps.modules.list(call.address), call.constraint);
     if (!stored) return undefined;
     const { release, subdir } = stored;
-    return readModuleFiles({ release, subdir, calledSubdir: call.subdir }, await this.#deps.modules.read(stored));
+    return readModuleFiles(
+      { release, subdir, calledSubdir: call.subdir },
+      await this.#deps.modules.read(stored, undefined, 'look'),
+    );
   }
 
   async module({ address, constraint, origins }: ModuleRequirement): Promise<void> {

@@ -41,11 +41,11 @@ export class StoredSource implements CarrySource {
   }
 
   openArchive(carried: CarriedArchive): Promise<Readable> {
-    return this.#store.read({ ...carried, storedAt: new Date(0) });
+    return this.#store.read({ ...carried, storedAt: new Date(0) }, undefined, 'look');
   }
 
   openPackage(carried: CarriedPackage): Promise<Readable> {
-    return this.#modules.read({ ...carried, storedAt: new Date(0) });
+    return this.#modules.read({ ...carried, storedAt: new Date(0) }, undefined, 'look');
   }
 
   fileOf(carried: CarriedArchive | CarriedPackage): string {

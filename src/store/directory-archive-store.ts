@@ -14,12 +14,13 @@ import type {
   ComputedHashes,
   IncomingArchive,
   PartialArchive,
+  ReadPurpose,
   ReleaseFiles,
   StoredArchive,
 } from './archive-store.ts';
 import { ForeignArchives } from './foreign-archives.ts';
 import { IncomingFile } from './incoming-file.ts';
-import { freeKeeping, inUse, type Keeping } from './keeping.ts';
+import { freeKeeping, type Keeping, reading } from './keeping.ts';
 import { KeptReleases } from './kept-releases.ts';
 import { paths } from './keys.ts';
 import type { ArchiveRecord } from './mirror-document.ts';
@@ -126,7 +127,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
     }
   }
 
-  async read(stored: StoredArchive, range?: ByteRange): Promise<Readable> {
+  async read(stored: StoredArchive, range?: ByteRange, purpose: ReadPurpose = 'use'): Promise<Readable> {
     const handle = await ofStorage('opening an archive', open(this.#pathOf(stored.archive), 'r'));
     try {
       const { size } = await ofStorage('opening an archive', handle.stat());
@@ -134,11 +135,8 @@ export class DirectoryArchiveStore implements ArchiveStore {
         await ofStorage('opening an archive', Promise.reject(new Error('its size has changed')));
       }
       // The stream closes the handle when it ends and when it is destroyed.
-      return inUse(
-        this.#keeping,
-        paths.archive(stored.archive),
-        handle.createReadStream({ ...range, highWaterMark: READ_BYTES }),
-      );
+      const stream = handle.createReadStream({ ...range, highWaterMark: READ_BYTES });
+      return reading(this.#keeping, paths.archive(stored.archive), { stream, purpose });
     } catch (error) {
       await handle.close();
       throw error;

@@ -8,8 +8,8 @@ import { StorageFailed } from '../errors.ts';
 import { KeyedTurns } from '../keyed-turns.ts';
 import type { Logger } from '../logger.ts';
 import { digestOf, isSettled } from './adoption.ts';
-import type { ByteRange } from './archive-store.ts';
-import { freeKeeping, inUse, type Keeping } from './keeping.ts';
+import type { ByteRange, ReadPurpose } from './archive-store.ts';
+import { freeKeeping, type Keeping, reading } from './keeping.ts';
 import { paths } from './keys.ts';
 import { moduleDirectories, moduleFiles } from './module-directories.ts';
 import { ModuleRecords } from './module-records.ts';
@@ -100,14 +100,14 @@ export class DirectoryModuleStore implements ModuleStore {
     }
   }
 
-  async read(stored: StoredPackage, range?: ByteRange): Promise<Readable> {
+  async read(stored: StoredPackage, range?: ByteRange, purpose: ReadPurpose = 'use'): Promise<Readable> {
     const handle = await ofStorage('opening a package', open(this.#pathOf(stored.release), 'r'));
     try {
       const { size } = await ofStorage('opening a package', handle.stat());
       if (size !== stored.size) throw changed('opening a package');
       // The stream closes the handle when it ends and when it is destroyed.
       const stream = handle.createReadStream({ ...range, highWaterMark: READ_BYTES });
-      return inUse(this.#keeping, paths.modulePackage(stored.release), stream);
+      return reading(this.#keeping, paths.modulePackage(stored.release), { stream, purpose });
     } catch (error) {
       await handle.close();
       throw error;

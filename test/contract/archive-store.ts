@@ -329,11 +329,14 @@ export function testArchiveStore(open: () => Promise<ArchiveStoreFixture>): void
   });
 
   describe('keeping house', () => {
-    test('it is known when an archive was last read; looking at it is no use', async () => {
+    test('it is known when an archive was last used; looking at it is no use, nor is carrying it away', async () => {
       const stored = await put(store, linux, bytes);
       expect(await store.lastUse(stored)).toEqual(stored.storedAt);
       await store.find(linux);
       await store.list(linux.provider);
+      await store.verify(stored);
+      await store.computePackageHash(stored);
+      await buffer(await store.read(stored, undefined, 'look'));
       expect(await store.lastUse(stored)).toEqual(stored.storedAt);
       const before = Date.now();
       await buffer(await store.read(stored, { start: 0, end: 9 }));

@@ -311,9 +311,11 @@ export function testModuleStore(open: () => Promise<ModuleStoreFixture>): void {
   });
 
   describe('keeping house', () => {
-    test('it is known when a package was last read; looking at it is no use', async () => {
+    test('it is known when a package was last used; looking at it is no use, nor is carrying it away', async () => {
       const stored = await putPackage(store, one, bytes);
       await store.find(one);
+      await store.verify(stored);
+      await buffer(await store.read(stored, undefined, 'look'));
       expect(await store.lastUse(stored)).toEqual(stored.storedAt);
       const before = Date.now();
       await buffer(await store.read(stored));

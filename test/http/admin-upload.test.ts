@@ -76,6 +76,20 @@ describe('PUT /admin/archives', () => {
     ]);
   });
 
+  it('taking it away again is no use of it: only what clients fetch is kept from being evicted', async () => {
+    const { archivePath, put, bytes, archive, ...scene } = await begin();
+    expect((await put(`${archivePath()}?sha256=${sha256(bytes)}`, bytes)).status).toBe(201);
+    const lastUse = async () => {
+      const { archives } = (await scene.get('/admin/inventory', { headers: bearer() })).json();
+      return Date.parse(archives[0].lastUse);
+    };
+    const before = await lastUse();
+    expect((await scene.get(archivePath(), { headers: bearer() })).body.equals(bytes)).toBe(true);
+    expect(await lastUse()).toBe(before);
+    expect((await archive()).status).toBe(200);
+    expect(await lastUse()).toBeGreaterThan(before);
+  });
+
   it('takes the digest from a header, and a body in chunks', async () => {
     const { archivePath, bytes, larder } = await begin();
     const digest = createHash('sha256').update(bytes).digest('base64');
