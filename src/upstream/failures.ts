@@ -30,6 +30,13 @@ export function statusFailure(url: URL, status: number, retryAfterMs: number | u
   return new UpstreamInvalid(url.host, `answered ${status} for ${url.pathname}, which means nothing here`);
 }
 
+/** Says what is absent in the words of whoever asked for it, instead of by the path of a URL. */
+export function absentAs(message: string): (error: unknown) => never {
+  return (error) => {
+    throw hasCode(error, 'NOT_FOUND') ? new NotFound(message, { cause: error }) : error;
+  };
+}
+
 /** Nothing is sent there, whatever is wanted: Larder is sealed. */
 export function sealedFailure(host: string): UpstreamUnreachable {
   return new UpstreamUnreachable(host, 'sealed', 'is not asked: Larder is sealed, nothing leaves it');

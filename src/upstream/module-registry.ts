@@ -1,7 +1,8 @@
 import type { ModuleAddress } from '../address/module.ts';
 import { Version } from '../address/version.ts';
-import { hasCode, type NotFound, UpstreamInvalid } from '../errors.ts';
+import { hasCode, NotFound, UpstreamInvalid } from '../errors.ts';
 import { endpoint } from './endpoint.ts';
+import { absentAs } from './failures.ts';
 import type { FetchedBody, HttpClient } from './http-client.ts';
 import { isObject, parseJsonObject } from './json-answer.ts';
 import { publicationDate } from './publication-date.ts';
@@ -61,15 +62,17 @@ export class ModuleRegistry {
 
   /** `GET NAMESPACE/NAME/SYSTEM/versions`. @throws NotFound when upstream has no such module */
   async versions(upstream: Upstream, base: URL, module: ModuleAddress, signal: AbortSignal): Promise<ModuleVersions> {
-    const answer = await this.#http.fetchBody({
-      upstream,
-      url: endpoint(base, module.namespace, module.name, module.system, 'versions'),
-      accept: 'application/json',
-      authenticate: true,
-      maxBytes: MAX_VERSIONS_BYTES,
-      maxRedirects: MAX_REDIRECTS,
-      signal,
-    });
+    const answer = await this.#http
+      .fetchBody({
+        upstream,
+        url: endpoint(base, module.namespace, module.name, module.system, 'versions'),
+        accept: 'application/json',
+        authenticate: true,
+        maxBytes: MAX_VERSIONS_BYTES,
+        maxRedirects: MAX_REDIRECTS,
+        signal,
+      })
+      .catch(absentAs(`${upstream.hostname} has no module ${module.written}`));
     const document = parseJsonObject(answer, `the versions of ${module}`);
     // The clients look at the first module alone.
     const [first] = Array.isArray(document['modules']) ? document['modules'] : [];
@@ -127,7 +130,7 @@ export class ModuleRegistry {
         absent ??= error;
       }
     }
-    throw absent;
+    throw new NotFound(`${upstream.hostname} has no version ${published} of ${module.written}`, { cause: absent });
   }
 
   async #location(upstream: Upstream, url: URL, what: string, signal: AbortSignal): Promise<LocationAnswer> {

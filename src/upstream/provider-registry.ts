@@ -7,6 +7,7 @@ import { hasCode, IntegrityMismatch, UpstreamInvalid } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { authenticatesFile } from './credentials.ts';
 import { endpoint } from './endpoint.ts';
+import { absentAs } from './failures.ts';
 import type { HttpClient } from './http-client.ts';
 import { isObject, parseJsonObject, stringsOf } from './json-answer.ts';
 import { parsePackageDocument, parseProtocols } from './package-document.ts';
@@ -57,11 +58,10 @@ export class ProviderRegistry {
     provider: ProviderAddress,
     signal: AbortSignal,
   ): Promise<ProviderVersions> {
-    const answer = await this.#fetchMetadata(
-      upstream,
-      endpoint(base, provider.namespace, provider.type, 'versions'),
-      MAX_VERSIONS_BYTES,
-      signal,
+    const { namespace, type } = provider;
+    const url = endpoint(base, namespace, type, 'versions');
+    const answer = await this.#fetchMetadata(upstream, url, MAX_VERSIONS_BYTES, signal).catch(
+      absentAs(`${upstream.hostname} has no provider ${namespace}/${type}`),
     );
     const document = parseJsonObject(answer, `the versions of ${provider}`);
     const listed = document['versions'];
@@ -90,8 +90,10 @@ export class ProviderRegistry {
   ): Promise<PackageDocument> {
     const { namespace, type } = provider;
     const url = endpoint(base, namespace, type, publishedVersion, 'download', platform.os, platform.arch);
-    const answer = await this.#fetchMetadata(upstream, url, MAX_DOCUMENT_BYTES, signal);
     const version = Version.fromPublished(publishedVersion) ?? publishedVersion;
+    const answer = await this.#fetchMetadata(upstream, url, MAX_DOCUMENT_BYTES, signal).catch(
+      absentAs(`${upstream.hostname} has no package of ${namespace}/${type} ${version} for ${platform}`),
+    );
     return parsePackageDocument(
       answer,
       {
