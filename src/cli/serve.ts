@@ -40,14 +40,19 @@ export function addServe(program: Command, version: string): void {
     });
 }
 
+/** What comes this soon is the same Ctrl-C once more: a terminal sends it to all, and npm hands it on. Milliseconds. */
+const ECHO_MS = 500;
+
 /** A second signal ends the process at once, as people expect of Ctrl-C. */
 function firstOf(...signals: NodeJS.Signals[]): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    for (const signal of signals) {
-      process.once(signal, () => {
-        for (const other of signals) process.once(other, () => process.exit(1));
-        resolve(signal);
-      });
-    }
+    let first: number | undefined;
+    const heed = (signal: NodeJS.Signals) => {
+      const now = performance.now();
+      first ??= now;
+      if (now - first > ECHO_MS) process.exit(1);
+      resolve(signal);
+    };
+    for (const signal of signals) process.on(signal, heed);
   });
 }
