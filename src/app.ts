@@ -29,6 +29,7 @@ import { WishReader } from './mirror/wish-reader.ts';
 import { assembleModules } from './modules.ts';
 import { assembleOperators } from './operators.ts';
 import { assembleProviders } from './providers.ts';
+import { redisSettings } from './redis.ts';
 import { openStorage } from './storage.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
 import { paths } from './store/keys.ts';
@@ -45,12 +46,16 @@ import { ServiceDiscovery } from './upstream/service-discovery.ts';
 import { loadUpstreamRules } from './upstreams.ts';
 import { assembleWarming } from './warming.ts';
 import { assembleWatching } from './watching.ts';
+import type { WorkerLine, WorkerPlace } from './workers/worker-line.ts';
 
 /** Answers under way when a shutdown begins get this long. Orchestrators usually wait 30 s or longer before they kill. */
 const DRAIN_MS = 25_000;
 
 /** Certificates are looked at this often: the self-made one is renewed in time, and replaced files are taken up. */
 const CERTIFICATE_CHECK_MS = 24 * 3_600_000;
+
+/** What workers tell each other when it was decided whether anything may leave. */
+const SEALING = 'sealing';
 
 /** A Larder that listens. */
 export interface ListeningAddress {
@@ -73,12 +78,20 @@ export interface App {
   close(): Promise<void>;
 }
 
+/** What it is put together with besides its configuration. */
+export interface AppDeps {
+  readonly logger: Logger;
+  readonly version: string;
+  /** One of several processes of one machine that serve on the same port. */
+  readonly worker?: { readonly line: WorkerLine; readonly place: WorkerPlace } | undefined;
+}
+
 /**
  * Puts the parts together: the only place besides `config.ts` that sees the configuration whole. What was opened before
  * a part fails is closed again.
  * @throws InvalidConfiguration, StorageFailed
  */
-export async function createApp(config: Config, deps: { logger: Logger; version: string }): Promise<App> {
+export async function createApp(config: Config, deps: AppDeps): Promise<App> {
   const opened = new Closers(deps);
   try {
     return await assemble(config, deps, opened);
@@ -88,11 +101,7 @@ export async function createApp(config: Config, deps: { logger: Logger; version:
   }
 }
 
-async function assemble(
-  config: Config,
-  { logger, version }: { logger: Logger; version: string },
-  opened: Closers,
-): Promise<App> {
+async function assemble(config: Config, { logger, version, worker }: AppDeps, opened: Closers): Promise<App> {
   const isSealed = () => seal.isSealed;
   const { metadataDeadline } = config.limits;
   const watching = await assembleWatching(config, { version, outside: () => http, opened, logger });
@@ -124,15 +133,20 @@ async function assemble(
   opened.add('storage', () => storage.close());
   const keptHouse = await assembleHouseKeeping(config, { storage, isSealed, changes, opened, logger });
   const { keeping, quota } = keptHouse;
+  const redis = await redisSettings(config);
   const metadataStore = watching.measured(
-    config.redis.url
-      ? await openRedisMetadata({ url: config.redis.url, logger })
-      : await openEmbeddedMetadata(path.join(config.data, paths.metadata), { logger }),
+    redis
+      ? await openRedisMetadata({ ...redis, logger })
+      : await openEmbeddedMetadata(path.join(config.data, paths.metadata), {
+          logger,
+          isInUse: worker && !worker.place.isAlone,
+        }),
   );
   opened.add('metadata', () => metadataStore.close());
-  const leases = config.redis.url ? await RedisLeases.open({ url: config.redis.url, logger }) : new LocalLeases();
+  const leases = redis ? await RedisLeases.open({ ...redis, logger }) : (worker?.line.leases ?? new LocalLeases());
   opened.add('leases', () => leases.close());
-  const seal = await openSeal(config, { store: metadataStore, logger });
+  const tellOthers = worker && (() => worker.line.tellOthers(SEALING));
+  const seal = await openSeal(config, { store: metadataStore, tellOthers, logger });
   opened.add('seal', () => seal.close());
 
   // What is remembered.
@@ -186,6 +200,7 @@ async function assemble(
       relay.forgetCircuits();
     },
   });
+  worker?.line.hear(SEALING, () => seal.look());
   storage.begin();
   quota.begin({ archives: providers.store, packages: modules.store });
   const converter = new HclConverter();
@@ -283,7 +298,7 @@ async function assemble(
       logger,
     }),
     health,
-    metrics,
+    metrics: worker ? { ...worker.line.gathering(metrics), requests: metrics.requests } : metrics,
     tracer,
     logger,
     upstreams: policy.hostnames,
@@ -331,17 +346,17 @@ async function assemble(
 
 async function openSeal(
   { data: directory, sealed: configured }: Config,
-  { store, logger }: { store: MetadataStore; logger: Logger },
+  deps: { store: MetadataStore; tellOthers: (() => Promise<void>) | undefined; logger: Logger },
 ): Promise<Seal> {
-  const partials = await PartialFiles.open(path.join(directory, paths.partial), logger);
-  return Seal.open({ configured, file: new SealFile({ directory, partials }), store, logger });
+  const partials = await PartialFiles.open(path.join(directory, paths.partial), deps.logger);
+  return Seal.open({ configured, file: new SealFile({ directory, partials }), ...deps });
 }
 
 /** Also for changing them beside a running server. The caller closes them. */
-export function openLinkKeys(config: Config, logger: Logger): Promise<LinkKeys> {
+export async function openLinkKeys(config: Config, logger: Logger): Promise<LinkKeys> {
   return LinkKeys.open({
     directory: config.data,
-    redisUrl: config.redis.url,
+    redis: await redisSettings(config),
     lifetimeMs: longestLife(config.access.links.lifetime),
     logger,
   });

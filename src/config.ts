@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Hostname } from './address/hostname.ts';
+import { RedisAddress } from './address/redis-address.ts';
 import { assemble } from './config/assemble.ts';
 import { type KeyPath, type Layer, Origins, overlay } from './config/layers.ts';
 import { checkFiles } from './config/named-files.ts';
@@ -18,7 +19,7 @@ const DEFAULTS = fileURLToPath(new URL('../config/default.yaml', import.meta.url
 
 /**
  * The defaults of `config/default.yaml`, over them the file (`file`, else `LARDER_CONFIG`), over that the shortcuts
- * PORT, REDIS_URL, LARDER_DATA and LARDER_ADMIN_TOKEN.
+ * PORT, REDIS_URL, LARDER_DATA, LARDER_WORKERS and LARDER_ADMIN_TOKEN.
  *
  * @param options.cwd where relative paths of the command line and the environment start
  * @throws InvalidConfiguration naming each problem with its file, line and key; never a value that may be secret
@@ -63,12 +64,12 @@ export async function loadConfig(options: { file?: string; env: Environment; cwd
 
 /** The gist of it for the start-up log, without secrets. */
 export function describeConfig(config: Config): Record<string, unknown> {
-  const redis = config.redis.url === undefined ? undefined : new URL(config.redis.url);
   return {
     listen: `${config.listen.host}:${config.listen.port}`,
+    workers: config.workers,
     tls: config.tls.mode,
     data: config.data,
-    redis: redis ? `${redis.protocol}//${redis.host}` : 'none',
+    redis: config.redis ? String(RedisAddress.parse(config.redis.url)) : 'none',
     storage: config.s3 ? `s3 bucket ${config.s3.bucket}` : 'data directory',
     sealed: config.sealed,
     upstreams: config.upstreams.hosts.map(({ hostname }) => hostname.toString()),
@@ -122,6 +123,7 @@ function withShortcuts(below: Layer, env: Environment, cwd: string): Layer {
   const above: Layer = {
     value: {
       ...said('PORT', ['listen', 'port'], (port) => ({ listen: { port } })),
+      ...said('LARDER_WORKERS', ['workers'], (workers) => ({ workers })),
       ...said('REDIS_URL', ['redis', 'url'], (url) => ({ redis: { url } })),
       ...said('LARDER_DATA', ['data'], (data) => ({ data })),
       ...said('OTEL_EXPORTER_OTLP_ENDPOINT', ['tracing', 'endpoint'], (endpoint) => ({ tracing: { endpoint } })),

@@ -14,6 +14,29 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
+const redisProblems: [string, string | RegExp][] = [
+  ['redis: { url: "redis://a,b" }', /^larder\.yaml:1: redis\.url: names several hosts: say redis\+sentinel/],
+  ['redis: { url: "redis://" }', /redis\.url: names no host/],
+  ['redis: { url: "redis://a:0" }', /redis\.url: has a port/],
+  ['redis: { url: "redis://a/x" }', /redis\.url: must end in the number of a database, or nothing/],
+  ['redis: { url: "redis://a?ssl=true" }', /redis\.url: must be a redis:/],
+  ['redis: { url: "redis://u:%zz@a" }', /redis\.url: has a user or password with a %/],
+  ['redis: { url: "redis+sentinel://a,b" }', /redis\.url: must end in the name that the Sentinels have/],
+  ['redis: { url: "redis+cluster://a,b/1" }', /redis\.url: must end after the hosts/],
+  ['redis:\n  url: redis://a\n  ca: some.pem', /^larder\.yaml:3: redis\.ca: is for rediss:/],
+  [
+    'redis:\n  url: redis://:s3cret@a\n  passwordFile: some.pem',
+    /^larder\.yaml:3: redis\.passwordFile: cannot go with/,
+  ],
+  ['redis:\n  url: redis://a\n  passwordFile: absent', /^larder\.yaml:3: redis\.passwordFile: there is no file/],
+  ['redis:\n  passwordFile: some.pem', /redis\.url: is missing beside/],
+  ['redis:\n  url: redis://a\n  sentinel: { password: x }', /^larder\.yaml:3: redis\.sentinel: is for redis\+sentinel/],
+  [
+    'redis:\n  url: redis+sentinel://a/m\n  sentinel: { password: x, passwordFile: some.pem }',
+    /^larder\.yaml:3: redis\.sentinel\.password: cannot go with passwordFile/,
+  ],
+];
+
 type Env = Record<string, string | undefined>;
 
 async function load(yaml?: string, env: Env = {}): Promise<Config> {
@@ -38,7 +61,7 @@ describe('defaults', () => {
       listen: { host: '0.0.0.0', port: 8443, drainDelay: 5_000 },
       tls: { mode: 'selfsigned' },
       data: path.join(directory, 'data'),
-      redis: { url: undefined },
+      redis: undefined,
       publicUrl: undefined,
       sealed: false,
       access: { anonymous: 'read', tokens: [], links: { lifetime: 900_000 } },
@@ -128,7 +151,7 @@ upstreams:
     const env = { PORT: '9000', REDIS_URL: 'rediss://:pw@redis:6379', LARDER_DATA: 'kept', LARDER_ADMIN_TOKEN: 'adm' };
     const config = await load(yaml, env);
     expect(config.listen).toEqual({ host: '0.0.0.0', port: 9000, drainDelay: 5_000 });
-    expect(config.redis.url).toBe('rediss://:pw@redis:6379');
+    expect(config.redis?.url).toBe('rediss://:pw@redis:6379');
     expect(config.data).toBe(path.join(directory, 'kept'));
     expect(config.access.tokens).toEqual([
       { name: 'ci', token: 'abc', roles: ['read'] },
@@ -289,6 +312,7 @@ describe('problems are told with file, line and key', () => {
     ['limits: { metadataDeadline: 10s }', /limits\.metadataDeadline: must be at most 9s/],
     ['freshness: { keep: 1m }', /freshness\.keep: must be no less than freshness\.versions/],
     ['redis: { url: "http://x" }', 'larder.yaml:1: redis.url: must be a redis:// or rediss:// URL, or null'],
+    ...redisProblems,
     ['redis: { url: localhost:6379 }', /redis\.url: must be a redis/],
     ['publicUrl: ftp://x', /publicUrl: must be a http/],
     ['publicUrl: larder.example', /publicUrl: must be a http/],
@@ -383,6 +407,28 @@ it('the description for the log holds no secret', async () => {
   });
   expect(describeConfig(config)).toMatchObject({ redis: 'redis://r:1', tokens: ['ci'], listen: '0.0.0.0:8443' });
   expect(JSON.stringify(describeConfig(config))).not.toContain('s3cret');
+});
+
+describe('redis', () => {
+  it('may be a server, what Sentinels watch over, or a cluster, with secrets in files', async () => {
+    await writeFile(path.join(directory, 'redis-password'), 'x');
+    const config = await load(
+      [
+        'redis:',
+        '  url: rediss+sentinel://larder@one,two:26380/main/2',
+        '  ca: some.pem',
+        '  passwordFile: redis-password',
+        '  sentinel: { username: watcher, password: s3cret }',
+      ].join('\n'),
+    );
+    expect(config.redis).toEqual({
+      url: 'rediss+sentinel://larder@one,two:26380/main/2',
+      ca: path.join(directory, 'some.pem'),
+      passwordFile: path.join(directory, 'redis-password'),
+      sentinel: { username: 'watcher', password: { token: 's3cret' } },
+    });
+    expect(describeConfig(config)).toMatchObject({ redis: 'rediss+sentinel://one:26379,two:26380/main/2' });
+  });
 });
 
 describe('units', () => {

@@ -80,7 +80,8 @@ export class SparingStore {
     const now = this.#now();
     if (now < this.#silentUntil && this.#silentUntil - now <= LOG_INTERVAL_MS) return;
     this.#silentUntil = now + LOG_INTERVAL_MS;
-    this.#logger.warn('the metadata store fails: answers come from memory and upstream meanwhile', {
+    const level = this.#store.tellsTrouble ? 'debug' : 'warn';
+    this.#logger[level]('the metadata store fails: answers come from memory and upstream meanwhile', {
       operation,
       failures: this.#failures,
       error,

@@ -14,6 +14,7 @@ import { Pins } from '../mirror/pins.ts';
 import { forgetRelease } from '../mirror/provider-metadata.ts';
 import { Purge } from '../mirror/purge.ts';
 import { type Examined, examineAll } from '../mirror/scrub.ts';
+import { redisSettings } from '../redis.ts';
 import { openStorage, type Storage } from '../storage.ts';
 import type { ArchiveStore } from '../store/archive-store.ts';
 import { openEmbeddedMetadata } from '../store/embedded-keyv.ts';
@@ -114,10 +115,11 @@ export class DataDirectory {
     readonly modulePurge: ModulePurge;
     close(): Promise<void>;
   }> {
-    const { redis, data, limits } = this.#config;
+    const { data, limits } = this.#config;
     const logger = this.#logger;
-    const metadata = redis.url
-      ? await openRedisMetadata({ url: redis.url, logger })
+    const redis = await redisSettings(this.#config);
+    const metadata = redis
+      ? await openRedisMetadata({ ...redis, logger })
       : await openEmbeddedMetadata(path.join(data, paths.metadata), { logger });
     const cache = new MetadataCache({ store: metadata, logger, deadlineMs: limits.metadataDeadline });
     return {

@@ -2,6 +2,7 @@ import path from 'node:path';
 import { Hostname } from '../address/hostname.ts';
 import type { KeyPath, Origins } from './layers.ts';
 import { gitHostsOf } from './modules.ts';
+import { redisConfigOf } from './redis.ts';
 import { s3ConfigOf } from './s3.ts';
 import type { Config, Environment, UpstreamConfig, Values } from './settings.ts';
 
@@ -49,7 +50,7 @@ export function assemble(
     listen: { ...values.listen, drainDelay: values.listen.drainDelay ?? undefined },
     publicUrl: values.publicUrl ?? undefined,
     data: absolute(values.data, 'data'),
-    redis: { url: values.redis.url ?? undefined },
+    redis: redisConfigOf(values.redis, absolute),
     s3: s3ConfigOf(values.s3, absolute),
     upstreams: {
       default: values.upstreams.default,

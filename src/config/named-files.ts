@@ -2,6 +2,7 @@ import { access, constants, stat } from 'node:fs/promises';
 import type { KeyPath, Origins } from './layers.ts';
 import { gitHostFiles } from './modules.ts';
 import type { Problems } from './problems.ts';
+import { redisFiles } from './redis.ts';
 import type { Config } from './settings.ts';
 
 /** A missing certificate is told now with its line, not at the first request that needs it. */
@@ -16,6 +17,7 @@ export async function checkFiles(config: Config, origins: Origins, problems: Pro
     if (credentials && 'tokenFile' in credentials)
       files.push([[...at, 'credentials', 'tokenFile'], credentials.tokenFile]);
   }
+  files.push(...redisFiles(config.redis));
   const s3Secret = config.s3?.credentials?.secret;
   if (s3Secret && 'tokenFile' in s3Secret) files.push([['s3', 'secretAccessKeyFile'], s3Secret.tokenFile]);
   for (const [index, token] of config.access.tokens.entries()) {

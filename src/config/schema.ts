@@ -8,6 +8,7 @@ import { ALLOWED_PROBLEM, cooldownSchema, parseAllowed } from './cooldown.ts';
 import type { KeyPath } from './layers.ts';
 import { modulesSchema } from './modules.ts';
 import { suggestion } from './problems.ts';
+import { redisSchema } from './redis.ts';
 import { s3Schema } from './s3.ts';
 import { SECRET } from './token-variables.ts';
 import { tracingSchema } from './tracing.ts';
@@ -15,6 +16,9 @@ import { CRON_PROBLEM, parseCron, warmSchema } from './warm.ts';
 
 /** Clients stop waiting at 10 s; the answer has to travel, too. */
 const MAX_METADATA_DEADLINE_MS = 9_000;
+
+/** More than any machine has use for, and few enough for a mistyped number not to bring it down. */
+const MAX_WORKERS = 64;
 
 // No message here may quote a value: it could be a secret that went into the wrong place.
 
@@ -53,11 +57,6 @@ const secret = z.string().regex(SECRET, 'must not be empty, nor hold spaces, lin
 const pattern = parsed(
   (given) => ProviderPattern.parse(`*/${given}`),
   'must be NAMESPACE/TYPE, with * for a whole part, such as "platform/*"',
-);
-
-const redisUrl = parsed(
-  (given) => (/^rediss?:$/.test(new URL(given).protocol) && new URL(given).host ? given : undefined),
-  'must be a redis:// or rediss:// URL, or null',
 );
 
 const webUrl = parsed((given) => {
@@ -201,10 +200,11 @@ const limits = z.strictObject({
 export const schema = z
   .strictObject({
     listen: z.strictObject({ host: text, port: integer(0, 65_535), drainDelay: duration.nullable() }),
+    workers: integer(1, MAX_WORKERS),
     tls,
     publicUrl: webUrl.nullable(),
     data: text,
-    redis: z.strictObject({ url: redisUrl.nullable() }),
+    redis: redisSchema({ text, secret }),
     s3: s3Schema({ text, secret, flag }),
     sealed: flag,
     upstreams,

@@ -3,6 +3,7 @@ import type { Hostname } from '../address/hostname.ts';
 import type { ProviderPattern } from '../address/provider-pattern.ts';
 import type { AllowedVersion } from './cooldown.ts';
 import type { GitHostConfig } from './modules.ts';
+import type { RedisConfig } from './redis.ts';
 import type { S3Config } from './s3.ts';
 import type { schema } from './schema.ts';
 import type { WarmSchedule } from './warm.ts';
@@ -48,12 +49,15 @@ export interface Config {
     /** How long everything is still served while `/readyz` says already that it will not be. */
     readonly drainDelay: number | undefined;
   };
+  /** Processes that serve on the same port. */
+  readonly workers: number;
   readonly tls:
     | { readonly mode: 'selfsigned' | 'off' }
     | { readonly mode: 'files'; readonly cert: string; readonly key: string };
   readonly publicUrl: string | undefined;
   readonly data: string;
-  readonly redis: { readonly url: string | undefined };
+  /** Where metadata rests, instead of in the data directory. */
+  readonly redis: RedisConfig | undefined;
   /** Where archives and packages rest, instead of in the data directory. */
   readonly s3: S3Config | undefined;
   readonly sealed: boolean;

@@ -68,6 +68,8 @@ export const metadataKeys = {
 export const redisKeys = {
   /** What download links are signed with. Secret. */
   linkKeys: 'larder:link-keys',
+  /** Written and removed to see whether that can be done. With a tag: where the keys with that tag are. */
+  probe: (tag?: string): string => `larder::check${tag === undefined ? '' : `:{${tag}}`}`,
   /** Who does what all replicas need. In braces: what is changed in one step must be in one part of a cluster. */
   lease: (key: string): string => `larder:{leases}:${key}`,
   /** The last token that was given out for any of them. */

@@ -17,12 +17,16 @@ const CHECK_KEY = 'check';
 export class KeyvMetadataStore implements MetadataStore {
   readonly #keyv: Keyv;
   readonly #timeLimitMs: number;
+  readonly #checking: Checking;
+  readonly tellsTrouble: boolean;
   #closed = false;
 
   /** `keyv` is this store's own from now on: its error handling and its deserializer are set, and `close` disconnects it. */
-  constructor(deps: { keyv: Keyv; timeLimitMs: number }) {
+  constructor(deps: { keyv: Keyv; timeLimitMs: number; checking?: Checking; tellsTrouble?: boolean }) {
     this.#keyv = deps.keyv;
     this.#timeLimitMs = deps.timeLimitMs;
+    this.#checking = deps.checking ?? { what: 'metadata check', check: () => this.#keyv.get(CHECK_KEY) };
+    this.tellsTrouble = deps.tellsTrouble ?? false;
     this.#keyv.throwOnErrors = true;
     // Failures reach whoever asked. Emitted as well, they would end the process for want of a listener.
     this.#keyv.opts.emitErrors = false;
@@ -31,25 +35,25 @@ export class KeyvMetadataStore implements MetadataStore {
 
   /** @throws StorageFailed when the storage fails or does not answer in time. */
   async get(key: string): Promise<MetadataEntry | undefined> {
-    const stored = await this.#limited('read', () => this.#keyv.get<unknown>(key));
+    const stored = await this.#limited('metadata read', () => this.#keyv.get<unknown>(key));
     return isEntry(stored) ? stored : undefined;
   }
 
   /** @throws StorageFailed when the entry was not taken, or may not have been. */
   async put(key: string, { value, fetchedAt }: MetadataEntry, keepForMs: number): Promise<void> {
     const ttl = Math.ceil(Math.min(Math.max(keepForMs, 1), MAX_TTL_MS));
-    const taken = await this.#limited('write', () => this.#keyv.set(key, { value, fetchedAt }, ttl));
+    const taken = await this.#limited('metadata write', () => this.#keyv.set(key, { value, fetchedAt }, ttl));
     if (!taken) throw new StorageFailed('metadata write', new Error('the storage did not take the entry'));
   }
 
   /** @throws StorageFailed when the entry may still be there. */
   async delete(key: string): Promise<void> {
-    await this.#limited('delete', () => this.#keyv.delete(key));
+    await this.#limited('metadata delete', () => this.#keyv.delete(key));
   }
 
   /** @throws StorageFailed when the storage fails or does not answer in time. */
   async check(): Promise<void> {
-    await this.#limited('check', () => this.#keyv.get(CHECK_KEY));
+    await this.#limited(this.#checking.what, this.#checking.check);
   }
 
   /** Lets go of the storage. Operations after this reject instead of opening it again. */
@@ -64,9 +68,16 @@ export class KeyvMetadataStore implements MetadataStore {
       if (this.#closed) throw new Error('the store is closed');
       return await answeredWithin(run(), this.#timeLimitMs);
     } catch (error) {
-      throw new StorageFailed(`metadata ${operation}`, error);
+      throw new StorageFailed(operation, error);
     }
   }
+}
+
+/** How it is found out whether the storage can be used. */
+interface Checking {
+  /** For messages: WHAT failed. */
+  readonly what: string;
+  check(): Promise<unknown>;
 }
 
 function parseOrNothing(text: string): unknown {

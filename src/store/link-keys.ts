@@ -3,15 +3,13 @@ import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { StorageFailed } from '../errors.ts';
 import { type Logger, silentLogger } from '../logger.ts';
-import { answeredWithin } from '../time-limit.ts';
 import { paths, redisKeys } from './keys.ts';
 import { type LinkKey, LinkKeyRing } from './link-key-ring.ts';
-import { connectRedis } from './redis-keyv.ts';
+import { connectRedis, type RedisConnection } from './redis-connection.ts';
+import type { RedisSettings } from './redis-link.ts';
 
 /** Running servers look so often whether somebody else has changed the ring, in milliseconds. */
 const REFRESH_MS = 10_000;
-/** For one look at Redis, in milliseconds. */
-const REDIS_TIME_LIMIT_MS = 1_000;
 /** An unknown key may be one that another process has just made: looked for at most so often, in milliseconds. */
 const UNKNOWN_KEY_RECHECK_MS = 1_000;
 
@@ -55,7 +53,7 @@ export class LinkKeys {
    * @throws InvalidConfiguration when the URL of Redis cannot be one
    */
   static async open(deps: LinkKeysDeps): Promise<LinkKeys> {
-    const redis = deps.redisUrl === undefined ? undefined : await RingInRedis.open(deps.redisUrl);
+    const redis = deps.redis && (await RingInRedis.open(deps.redis));
     const keys = new LinkKeys(deps, redis);
     try {
       await keys.#begin();
@@ -187,7 +185,7 @@ export class LinkKeys {
 export interface LinkKeysDeps {
   /** The data directory. */
   readonly directory: string;
-  readonly redisUrl?: string | undefined;
+  readonly redis?: RedisSettings | undefined;
   /** How long the longest-lived link is good for. */
   readonly lifetimeMs: number;
   readonly logger: Logger;
@@ -254,28 +252,28 @@ class RingFile implements RingStore {
 }
 
 class RingInRedis implements RingStore {
-  readonly #client: Awaited<ReturnType<typeof connectRedis>>;
+  readonly #client: RedisConnection;
 
-  private constructor(client: Awaited<ReturnType<typeof connectRedis>>) {
+  private constructor(client: RedisConnection) {
     this.#client = client;
   }
 
   /** Silent: the metadata store tells how its Redis fares, and this is the same one. */
-  static async open(url: string): Promise<RingInRedis> {
-    return new RingInRedis(await connectRedis({ url, logger: silentLogger }));
+  static async open(redis: RedisSettings): Promise<RingInRedis> {
+    return new RingInRedis(await connectRedis({ ...redis, logger: silentLogger }));
   }
 
   async read(): Promise<string | undefined> {
-    return (await inTime(this.#client.get(redisKeys.linkKeys))) ?? undefined;
+    return (await shared(this.#client.get(redisKeys.linkKeys))) ?? undefined;
   }
 
   async create(ring: string): Promise<string> {
-    await inTime(this.#client.set(redisKeys.linkKeys, ring, { condition: 'NX' }));
+    await shared(this.#client.set(redisKeys.linkKeys, ring, { condition: 'NX' }));
     return (await this.read()) ?? ring;
   }
 
   async replace(ring: string): Promise<void> {
-    await inTime(this.#client.set(redisKeys.linkKeys, ring));
+    await shared(this.#client.set(redisKeys.linkKeys, ring));
   }
 
   close(): void {
@@ -283,10 +281,10 @@ class RingInRedis implements RingStore {
   }
 }
 
-/** @throws StorageFailed when Redis does not answer, or not in time */
-async function inTime<T>(answer: Promise<T>): Promise<T> {
+/** @throws StorageFailed when Redis does not answer, or not in time, which the connection sees to */
+async function shared<T>(answer: Promise<T>): Promise<T> {
   try {
-    return await answeredWithin(answer, REDIS_TIME_LIMIT_MS);
+    return await answer;
   } catch (error) {
     throw new StorageFailed('sharing the keys for links through redis', error);
   }

@@ -16,6 +16,10 @@ export class MeasuredMetadataStore implements MetadataStore {
     this.#tell = deps.tell;
   }
 
+  get tellsTrouble(): boolean {
+    return this.#store.tellsTrouble ?? false;
+  }
+
   get(key: string): Promise<MetadataEntry | undefined> {
     return this.#measured('read', () => this.#store.get(key));
   }

@@ -13,6 +13,8 @@ export interface MetadataEntry {
  * an outage never looks like a miss. What cannot be read as an entry (foreign or damaged data) is a miss.
  */
 export interface MetadataStore {
+  /** It tells the log by itself when it goes and when it is back: others need not. */
+  readonly tellsTrouble?: boolean;
   get(key: string): Promise<MetadataEntry | undefined>;
   /** Keeps the entry for at least `keepForMs` unless the store is short of room. */
   put(key: string, entry: MetadataEntry, keepForMs: number): Promise<void>;

@@ -4,7 +4,8 @@ import { type Logger, silentLogger } from '../logger.ts';
 import { answeredWithin } from '../time-limit.ts';
 import { redisKeys } from './keys.ts';
 import { type HeldElsewhere, LEASE_TTL_MS, type Lease, type LeaseNote, type Leases } from './leases.ts';
-import { connectRedis } from './redis-keyv.ts';
+import { connectRedis, type RedisConnection } from './redis-connection.ts';
+import type { RedisSettings } from './redis-link.ts';
 
 /** Three renewals may fail before a lease is lost, in milliseconds. */
 const RENEW_MS = 3_000;
@@ -63,24 +64,28 @@ interface Times {
  * within 250 ms, and shares it when Redis is back, unless another one has it by then.
  */
 export class RedisLeases implements Leases {
-  readonly #client: Awaited<ReturnType<typeof connectRedis>>;
+  readonly #client: RedisConnection;
   readonly #times: Times;
   readonly #logger: Logger;
   readonly #open = new Set<RedisLease>();
   #unshared = 0;
   #isTroubled = false;
 
-  private constructor(client: Awaited<ReturnType<typeof connectRedis>>, times: Times, logger: Logger) {
+  private constructor(client: RedisConnection, times: Times, logger: Logger) {
     this.#client = client;
     this.#times = times;
     this.#logger = logger;
   }
 
   /** @throws InvalidConfiguration when the URL cannot be one */
-  static async open(deps: { url: string; logger: Logger; times?: Partial<Times> }): Promise<RedisLeases> {
+  static async open({
+    times,
+    logger,
+    ...redis
+  }: RedisSettings & { logger: Logger; times?: Partial<Times> }): Promise<RedisLeases> {
     // Silent: the metadata store tells how its Redis fares, and this is the same one.
-    const client = await connectRedis({ url: deps.url, logger: silentLogger });
-    return new RedisLeases(client, { ttlMs: LEASE_TTL_MS, renewMs: RENEW_MS, ...deps.times }, deps.logger);
+    const client = await connectRedis({ ...redis, logger: silentLogger });
+    return new RedisLeases(client, { ttlMs: LEASE_TTL_MS, renewMs: RENEW_MS, ...times }, logger);
   }
 
   get unshared(): number {

@@ -25,7 +25,7 @@ beforeEach(async () => {
 const file = (of = directory) => join(of, 'links.json');
 
 async function open(
-  options: { directory?: string; redisUrl?: string; logger?: ReturnType<typeof recordingLogger> } = {},
+  options: { directory?: string; redis?: { url: string }; logger?: ReturnType<typeof recordingLogger> } = {},
 ) {
   const keys = await LinkKeys.open({
     directory,
@@ -154,17 +154,20 @@ describeWith(['redis-server'], 'keys shared through redis', () => {
 
   it('are the same for replicas with directories of their own, who start at once', async () => {
     const { redis, other } = await redisAndHomes();
-    const [a, b] = await Promise.all([open({ redisUrl: redis.url }), open({ redisUrl: redis.url, directory: other })]);
+    const [a, b] = await Promise.all([
+      open({ redis: { url: redis.url } }),
+      open({ redis: { url: redis.url }, directory: other }),
+    ]);
     expect(a.signing()).toEqual(b.signing());
     expect(await readFile(file(), 'utf8')).toBe(await readFile(file(other), 'utf8'));
   });
 
   it('are there without redis too, and after it has forgotten everything', async () => {
     const { redis, other } = await redisAndHomes();
-    const keys = await open({ redisUrl: redis.url });
+    const keys = await open({ redis: { url: redis.url } });
     const key = keys.signing();
     redis.pause();
-    expect((await open({ redisUrl: redis.url })).signing()).toEqual(key);
+    expect((await open({ redis: { url: redis.url } })).signing()).toEqual(key);
     await keys.refresh();
     expect(keys.signing()).toEqual(key);
 
@@ -178,13 +181,16 @@ describeWith(['redis-server'], 'keys shared through redis', () => {
         { timeout: 20_000 },
       )
       .toContain(key.id);
-    expect((await open({ redisUrl: redis.url, directory: other })).signing()).toEqual(key);
+    expect((await open({ redis: { url: redis.url }, directory: other })).signing()).toEqual(key);
   });
 
   it('are made without redis where that does not answer, and shared once it does', async () => {
     const { redis, other } = await redisAndHomes();
     redis.pause();
-    const [one, two] = [await open({ redisUrl: redis.url }), await open({ redisUrl: redis.url, directory: other })];
+    const [one, two] = [
+      await open({ redis: { url: redis.url } }),
+      await open({ redis: { url: redis.url }, directory: other }),
+    ];
     const before = [one.signing(), two.signing()];
     expect(before[0]).not.toEqual(before[1]);
     redis.resume();
@@ -204,7 +210,7 @@ describeWith(['redis-server'], 'keys shared through redis', () => {
 
   it('cannot be rotated while nobody could learn of it', async () => {
     const { redis } = await redisAndHomes();
-    const keys = await open({ redisUrl: redis.url });
+    const keys = await open({ redis: { url: redis.url } });
     const key = keys.signing();
     await redis.stop();
     await expect(keys.rotate({ revoke: true })).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
