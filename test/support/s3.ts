@@ -45,6 +45,8 @@ export class S3Server {
   readonly secretAccessKey = 'S3RVER';
   /** In the order in which they came. */
   readonly requests: S3Request[] = [];
+  /** Keys in one answer. */
+  pageSize = 1_000;
   /** Without: a server that ignores the conditions of writes, as older ones do. */
   hasConditions = true;
   readonly #directory: string;
@@ -97,8 +99,7 @@ export class S3Server {
 
   /** Everything in the bucket. */
   async keys(prefix = ''): Promise<string[]> {
-    const root = join(this.#directory, BUCKET);
-    const names = await readdir(root, { recursive: true });
+    const names = await readdir(this.#root(), { recursive: true });
     const suffix = '._S3rver_object';
     return names
       .filter((name) => name.endsWith(suffix))
@@ -185,7 +186,8 @@ export class S3Server {
     const isWrite = (method === 'PUT' || method === 'POST') && key !== '' && !query.has('uploads');
     if (method === 'DELETE' && query.has('uploadId')) return this.#abort(query.get('uploadId') ?? '', req, res);
     if (method === 'GET' && key === '' && query.has('uploads')) return this.#listUploads(req, res);
-    if (method === 'GET' && query.has('delimiter')) return this.#listDirectories(query.get('prefix') ?? '', req, res);
+    if (method === 'GET' && query.get('list-type') === '2' && existsSync(this.#root()))
+      return this.#list(query, req, res);
     if (headers.range === 'bytes=0-0' && this.has(key)) return this.#firstByte(key, res);
     if (isWrite) {
       if (this.hasConditions && !(await this.#meets(key, headers))) {
@@ -239,13 +241,38 @@ export class S3Server {
     answer(req, res, 200, document);
   }
 
-  /** s3rver finds no prefix below which there are but others. */
-  async #listDirectories(prefix: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const names = (await this.keys(prefix)).flatMap((key) => key.slice(prefix.length).match(/^[^/]+\//) ?? []);
-    const found = [...new Set(names)].map(
-      (name) => `<CommonPrefixes><Prefix>${prefix}${name}</Prefix></CommonPrefixes>`,
+  /** s3rver cannot list page by page, and finds no prefix below which there are but others. */
+  async #list(query: URLSearchParams, req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const prefix = query.get('prefix') ?? '';
+    const keys = await this.keys(prefix);
+    if (query.has('delimiter')) {
+      const names = keys.flatMap((key) => key.slice(prefix.length).match(/^[^/]+\//) ?? []);
+      const found = [...new Set(names)].map(
+        (name) => `<CommonPrefixes><Prefix>${prefix}${name}</Prefix></CommonPrefixes>`,
+      );
+      return answer(
+        req,
+        res,
+        200,
+        `<ListBucketResult><IsTruncated>false</IsTruncated>${found.join('')}</ListBucketResult>`,
+      );
+    }
+    const left = keys.filter((key) => key > (query.get('continuation-token') ?? ''));
+    const page = left.slice(0, Math.min(this.pageSize, Number(query.get('max-keys') ?? this.pageSize)));
+    const objects = await Promise.all(
+      page.map(async (key) => {
+        const [content, { mtime }] = [await this.get(key), await stat(this.#path(key))];
+        return `<Contents><Key>${key}</Key><Size>${content.length}</Size><ETag>"${md5Of(content)}"</ETag><LastModified>${mtime.toISOString()}</LastModified></Contents>`;
+      }),
     );
-    answer(req, res, 200, `<ListBucketResult><IsTruncated>false</IsTruncated>${found.join('')}</ListBucketResult>`);
+    const isTruncated = page.length < left.length;
+    const next = isTruncated ? `<NextContinuationToken>${page.at(-1)}</NextContinuationToken>` : '';
+    answer(
+      req,
+      res,
+      200,
+      `<ListBucketResult><IsTruncated>${isTruncated}</IsTruncated>${next}${objects.join('')}</ListBucketResult>`,
+    );
   }
 
   /** s3rver takes this range for one without an end. */
@@ -275,6 +302,10 @@ export class S3Server {
 
   #path(key: string): string {
     return join(this.#directory, BUCKET, `${key}._S3rver_object`);
+  }
+
+  #root(): string {
+    return join(this.#directory, BUCKET);
   }
 
   #uploads(): string {
