@@ -86,7 +86,7 @@ it('the image is made of files that exist, and the program needs no others', () 
     .slice(last)
     .filter(({ name }) => name === 'COPY')
     .flatMap(({ words }) => words.slice(0, -1).map((word) => word.replace(/^\/larder\//, '')));
-  expect(inImage).toEqual(expect.arrayContaining(['dist', 'node_modules', 'config', 'package.json']));
+  expect(inImage).toEqual(expect.arrayContaining(['dist', 'node_modules', 'config', 'assets', 'package.json']));
   const manifest = JSON.parse(text('package.json')) as { bin: Record<string, string> };
   expect(instructions.find(({ name }) => name === 'ENTRYPOINT')?.words).toEqual([
     'tini',
