@@ -84,6 +84,8 @@ export function translated(body: Readable, url: URL, signal: AbortSignal): Reada
 
 /** The same body; whoever counts is told of each piece that comes in. Changed in place, for the same reason. */
 export function counted(body: Readable, tell: (bytes: number) => void): void {
+  // The first of it may have come together with the headers.
+  if (body.readableLength > 0) tell(body.readableLength);
   const push = body.push.bind(body);
   body.push = (chunk: Uint8Array | null, ...rest: []) => {
     if (chunk) tell(chunk.length);

@@ -639,3 +639,30 @@ describe('close', () => {
     expect(store.puts).toBe(0);
   });
 });
+
+describe('what became of look-ups', () => {
+  it('is counted once for each', async () => {
+    await read();
+    await read();
+    expect(cache.lookUps).toEqual({ hits: 1, coalesced: 0, misses: 1, stale: 0 });
+    await pass(FRESH_MS);
+    await Promise.all([read(), read(), read()]);
+    expect(cache.lookUps).toEqual({ hits: 1, coalesced: 2, misses: 2, stale: 0 });
+    await pass(FRESH_MS);
+    upstream.fails(new UpstreamUnreachable(HOST, 'connection', 'is down'));
+    await read();
+    await read();
+    expect(cache.lookUps).toEqual({ hits: 1, coalesced: 2, misses: 2, stale: 2 });
+  });
+
+  it('is a miss also where upstream has nothing, or says nothing', async () => {
+    upstream.fails(new NotFound('no such thing'));
+    await expect(read()).rejects.toThrow('no such thing');
+    await expect(read()).rejects.toThrow('no such thing');
+    expect(cache.lookUps).toEqual({ hits: 1, coalesced: 0, misses: 1, stale: 0 });
+    await pass(ABSENT_MS);
+    upstream.fails(new UpstreamUnreachable(HOST, 'connection', 'is down'));
+    await expect(read()).rejects.toThrow('is down');
+    expect(cache.lookUps).toEqual({ hits: 1, coalesced: 0, misses: 2, stale: 0 });
+  });
+});

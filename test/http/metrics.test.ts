@@ -114,6 +114,50 @@ describe('/metrics', () => {
     expect(await metrics('larder_packages_in_progress')).toEqual({ '': 0 });
   });
 
+  it('counts what became of look-ups, and what came from upstream', async () => {
+    const { registry, archive, stored, index, metrics } = await begin();
+    const lookUps = async (cache: string) => {
+      const all = Object.entries(await metrics('larder_cache_lookups_total'));
+      return Object.fromEntries(
+        all
+          .filter(([labels]) => labels.includes(`"${cache}"`))
+          .map(([labels, value]) => [/result="(\w+)"/.exec(labels)?.[1], value]),
+      );
+    };
+    expect(await lookUps('archives')).toEqual({ hit: 0, coalesced: 0, miss: 0, stale: 0 });
+    const downloads = await Promise.all([archive(), archive(), archive()]);
+    await stored();
+    await archive();
+    const archives = await lookUps('archives');
+    expect(archives).toMatchObject({ coalesced: 2, miss: 1, stale: 0 });
+    expect(archives['hit']).toBeGreaterThanOrEqual(1);
+    const before = await lookUps('metadata');
+    expect(before['miss']).toBeGreaterThan(0);
+    for (let time = 0; time < 3; time += 1) await index();
+    const after = await lookUps('metadata');
+    const { hit: ready = 0 } = await lookUps('answers');
+    expect((after['hit'] ?? 0) - (before['hit'] ?? 0) + ready).toBeGreaterThanOrEqual(2);
+    const received = await metrics('larder_upstream_received_bytes_total');
+    expect(received['host="other"']).toBeGreaterThanOrEqual(downloads[0]?.body.length ?? Number.NaN);
+    expect(received[`host="${registry.hostname}"`]).toBeGreaterThan(0);
+    expect((await metrics('larder_upstream_seconds_count'))[`host="${registry.hostname}"`]).toBeGreaterThan(1);
+  });
+
+  it('tells of what waits, of the disk and of the metadata store', async () => {
+    const { registry, metrics } = await begin();
+    for (const name of ['larder_downloads_waiting', 'larder_packages_waiting', 'larder_hashes_waiting']) {
+      expect(await metrics(name)).toEqual({ '': 0 });
+    }
+    expect(await metrics('larder_upstream_requests_waiting')).toEqual({
+      [`host="${registry.hostname}"`]: 0,
+      'host="other"': 0,
+    });
+    expect((await metrics('larder_disk_free_bytes'))['']).toBeGreaterThan(0);
+    expect(await metrics('larder_metadata_store_up')).toEqual({ 'kind="embedded"': 1 });
+    expect((await metrics('larder_metadata_store_seconds_count'))['operation="check"']).toBeGreaterThan(0);
+    expect(await metrics('larder_metadata_store_failures_total')).toMatchObject({ 'operation="read"': 0 });
+  });
+
   it('takes a token, with whatever role, where clients need one', async () => {
     const tokens = [
       { name: 'ops', token: 'operator', roles: ['admin'] },
@@ -136,6 +180,18 @@ describe('/metrics', () => {
     const { text } = await get('/metrics');
     expect(text()).not.toMatch(/secret|unknown\.example|capability|acme/);
   });
+});
+
+it('a metadata store that does not answer is down, and the scrape succeeds', async () => {
+  const metrics = new Metrics({ hosts: [], version: '1' });
+  let isUp = true;
+  const check = async () => {
+    if (!isUp) throw new Error('away');
+  };
+  metrics.metadataStore.observe({ check }, 'redis');
+  expect(samples(await metrics.text(), 'larder_metadata_store_up')).toEqual({ 'kind="redis"': 1 });
+  isUp = false;
+  expect(samples(await metrics.text(), 'larder_metadata_store_up')).toEqual({ 'kind="redis"': 0 });
 });
 
 describe('labels', () => {
