@@ -1,3 +1,5 @@
+import { setImmediate } from 'node:timers';
+
 /** What is waited for here goes on when its time is over, or nobody wants it; what becomes of it then is nobody's concern. */
 
 /** Its value, or `undefined` when `ms` pass first. @throws what the promise is rejected with before */
@@ -30,7 +32,8 @@ export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal)
 async function unlessLate<T, Late>(promise: Promise<T>, ms: number, late: () => Late): Promise<T | Late> {
   let timer: NodeJS.Timeout | undefined;
   const passed = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, Math.max(ms, 0));
+    // What has arrived while this process was busy has not come too late: it is looked at first.
+    timer = setTimeout(() => setImmediate(resolve), Math.max(ms, 0));
   });
   try {
     return await Promise.race([promise, passed.then(late)]);

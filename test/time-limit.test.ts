@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { answeredWithin, settledWithin, unlessAborted } from '../src/time-limit.ts';
 
@@ -48,4 +50,26 @@ it('what nobody wants any more ends with the reason, also when that was so befor
   fail(new Error('nobody hears of it'));
   expect(await unlessAborted(Promise.resolve(1), new AbortController().signal)).toBe(1);
   await expect(unlessAborted(Promise.reject(new Error('bad')), new AbortController().signal)).rejects.toThrow('bad');
+});
+
+it('what has arrived while this process was busy is in time', async () => {
+  vi.useRealTimers();
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const [[other]] = (await Promise.all([once(server, 'connection'), once(socket, 'connect')])) as [[Socket], unknown];
+  try {
+    const answered = answeredWithin(
+      once(socket, 'data').then(([data]) => String(data)),
+      20,
+    );
+    other.write('answer');
+    const busyUntil = performance.now() + 100;
+    while (performance.now() < busyUntil);
+    expect(await answered).toBe('answer');
+  } finally {
+    socket.destroy();
+    other.destroy();
+    server.close();
+  }
 });

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { StorageFailed } from '../errors.ts';
 import { type Logger, silentLogger } from '../logger.ts';
-import { answeredWithin } from '../time-limit.ts';
 import { redisKeys } from './keys.ts';
 import { type HeldElsewhere, LEASE_TTL_MS, type Lease, type LeaseNote, type Leases } from './leases.ts';
 import { connectRedis, type RedisConnection } from './redis-connection.ts';
@@ -9,8 +8,6 @@ import type { RedisSettings } from './redis-link.ts';
 
 /** Three renewals may fail before a lease is lost, in milliseconds. */
 const RENEW_MS = 3_000;
-/** For one command, in milliseconds. Somebody waits, and can do without. */
-const TIME_LIMIT_MS = 250;
 
 /*
  * A lease is a hash with `holder`, `token` and `note` that expires. Each script is one step for everybody else. The token
@@ -118,8 +115,7 @@ export class RedisLeases implements Leases {
 
   async look(key: string): Promise<LeaseNote | undefined> {
     try {
-      const asked = this.#client.hmGet(redisKeys.lease(key), ['token', 'note']);
-      const [token, text] = await answeredWithin(asked, TIME_LIMIT_MS);
+      const [token, text] = await this.#client.hmGet(redisKeys.lease(key), ['token', 'note']);
       return token == null ? undefined : { token: Number(token), text: text ?? undefined };
     } catch (error) {
       // Somebody's text or list under our key: nobody holds that.
@@ -135,7 +131,7 @@ export class RedisLeases implements Leases {
 
   #run(script: string, key: string, ...args: string[]): Promise<unknown> {
     const keys = [redisKeys.lease(key), redisKeys.leaseToken];
-    return answeredWithin(this.#client.eval(script, { keys, arguments: args }), TIME_LIMIT_MS);
+    return this.#client.eval(script, { keys, arguments: args });
   }
 }
 
