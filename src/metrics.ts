@@ -8,6 +8,7 @@ import { StoreMetrics } from './metrics/store-metrics.ts';
 import { UpstreamMetrics } from './metrics/upstream-metrics.ts';
 import { type ObservedWork, observeWork, WarmMetrics } from './metrics/work-metrics.ts';
 import type { TrafficTotals } from './mirror/traffic-log.ts';
+import type { MetricValues } from './workers/gathered-metrics.ts';
 
 /** Where numbers are looked up when they are asked for. */
 export interface Observed extends ObservedWork {
@@ -32,7 +33,8 @@ export class Metrics implements MetricsSource {
     this.upstreams = new UpstreamMetrics(this.#registry, new HostLabels(hosts));
     this.metadataStore = new StoreMetrics(this.#registry);
     this.warm = new WarmMetrics(this.#registry);
-    new Gauge({ name: 'larder_info', help: 'Always 1.', labelNames: ['version'], registers }).set({ version }, 1);
+    const info = { name: 'larder_info', help: 'Always 1.', labelNames: ['version'] };
+    new Gauge({ ...info, aggregator: 'first', registers }).set({ version }, 1);
   }
 
   get contentType(): string {
@@ -63,9 +65,18 @@ export class Metrics implements MetricsSource {
   }
 
   async text(): Promise<string> {
+    return this.#described().metrics();
+  }
+
+  /** The same as values, to be added to those of other workers. */
+  async values(): Promise<MetricValues> {
+    return this.#described().getMetricsAsJSON();
+  }
+
+  #described(): Registry {
     // These keep watching from then on, for as long as the process lives: only where somebody asks.
     if (!this.#describesProcess) collectDefaultMetrics({ register: this.#registry });
     this.#describesProcess = true;
-    return this.#registry.metrics();
+    return this.#registry;
   }
 }

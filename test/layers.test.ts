@@ -30,6 +30,7 @@ const arrows: Record<string, readonly string[]> = {
     'tracer.ts',
   ],
   upstream: ['address', 'errors.ts', 'logger.ts', 'request-origin.ts', 'tracer.ts', 'worker-file.ts'],
+  workers: ['store', 'errors.ts', 'logger.ts', 'time-limit.ts'],
   mirror: [
     'cache',
     'store',

@@ -1,8 +1,10 @@
 import type { Command } from 'commander';
-import { createApp } from '../app.ts';
-import { describeConfig, loadConfig } from '../config.ts';
+import { type App, createApp, type ListeningAddress } from '../app.ts';
+import { type Config, describeConfig, loadConfig } from '../config.ts';
 import { startUpMessage } from '../http/cli-snippets.ts';
 import { createLogger } from '../logger.ts';
+import type { WorkerLine } from '../workers/worker-line.ts';
+import { serveWithWorkers, shareOf, workerLine } from './serve-workers.ts';
 import { startFailure } from './start-failure.ts';
 
 /** `larder serve`: runs the mirror until SIGTERM or SIGINT, then finishes what is under way. */
@@ -11,33 +13,67 @@ export function addServe(program: Command, version: string): void {
     .command('serve')
     .description('run the mirror')
     .option('-c, --config <file>', 'configuration laid over the defaults (also LARDER_CONFIG)')
-    .action(async ({ config: file }: { config?: string }) => {
-      const config = await loadConfig({ ...(file && { file }), env: process.env, cwd: process.cwd() });
-      const logger = createLogger(config.log);
-      const explained = (error: unknown) => {
-        throw startFailure(error, config);
-      };
-      const app = await createApp(config, { logger, version }).catch(explained);
-      // Before it listens: whoever sees it listening may end it.
+    .option('--workers <count>', 'processes that serve on the same port, for more than one core (also LARDER_WORKERS)')
+    .action(async ({ config: file, workers }: { config?: string; workers?: string }) => {
+      // What the command line says goes before all else.
+      const env = workers === undefined ? process.env : { ...process.env, LARDER_WORKERS: workers };
+      const config = await loadConfig({ ...(file && { file }), env, cwd: process.cwd() });
+      const line = workerLine();
+      if (line || config.workers === 1) return serve(config, { version, line });
       const shutdown = firstOf('SIGTERM', 'SIGINT');
-      const address = await app.listen().catch(explained);
-      logger.info('listening', { version, ...describeConfig(config), url: address.url });
-
-      const caFile = app.authority?.file;
-      const baseUrl = config.publicUrl ?? address.url;
-      const upstreams = config.upstreams.hosts.map(({ hostname }) => hostname);
-      const needsToken = config.access.anonymous === 'none';
-      console.log(startUpMessage({ baseUrl, upstreams, needsToken, ...(caFile && { caFile }) }));
-
-      process.on('SIGHUP', () => {
-        void app.reloadCertificate();
-        void app.reopenAuditLog();
-      });
-      const signal = await shutdown;
-      logger.info('shutting down', { signal });
-      await app.close();
-      logger.info('stopped');
+      process.exitCode = await serveWithWorkers(config, { workers: config.workers, version, shutdown });
+      // Workers that were killed may have left open what they wrote into.
+      process.exit();
     });
+}
+
+async function serve(config: Config, { version, line }: { version: string; line: WorkerLine | undefined }) {
+  const logger = createLogger(config.log);
+  const explained = (error: unknown) => {
+    throw startFailure(error, config);
+  };
+  const worker = line && { line, place: await line.place() };
+  const share = worker ? shareOf(config, config.workers) : config;
+  const app = await createApp(share, { logger, version, worker }).catch(explained);
+  // Before it listens: whoever sees it listening may end it. The supervisor of a worker knows itself when it has lost patience.
+  const shutdown = worker ? anyOf('SIGTERM', 'SIGINT') : firstOf('SIGTERM', 'SIGINT');
+  process.on('SIGHUP', () => {
+    void app.reloadCertificate();
+    void app.reopenAuditLog();
+  });
+  const address = await app.listen().catch(explained);
+  await line?.ready();
+  logger.info('listening', {
+    version,
+    ...describeConfig(config),
+    url: address.url,
+    ...(worker && { pid: process.pid }),
+  });
+  if (worker?.place.isFirst !== false) console.log(whatToPaste(config, app, address));
+
+  const signal = await shutdown;
+  logger.info('shutting down', { signal });
+  await app.close();
+  logger.info('stopped');
+  // The line to the supervisor would keep it alive.
+  if (worker) process.exit(0);
+}
+
+function whatToPaste({ publicUrl, upstreams, access }: Config, { authority }: App, { url }: ListeningAddress): string {
+  const caFile = authority?.file;
+  return startUpMessage({
+    baseUrl: publicUrl ?? url,
+    upstreams: upstreams.hosts.map(({ hostname }) => hostname),
+    needsToken: access.anonymous === 'none',
+    ...(caFile && { caFile }),
+  });
+}
+
+/** Sent to a whole group of processes and passed on besides, a signal comes twice. */
+function anyOf(...signals: NodeJS.Signals[]): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    for (const signal of signals) process.on(signal, resolve);
+  });
 }
 
 /** What comes this soon is the same Ctrl-C once more: a terminal sends it to all, and npm hands it on. Milliseconds. */

@@ -12,7 +12,8 @@ export function startFailure(error: unknown, { data, listen }: Pick<Config, 'dat
     return new CommandFailed(error.message, { hint, cause: error });
   }
   const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
-  if (syscall !== 'listen' && syscall !== 'getaddrinfo') return error;
+  // Workers have their supervisor listen for them, which says `bind`.
+  if (syscall !== 'listen' && syscall !== 'bind' && syscall !== 'getaddrinfo') return error;
   return new CommandFailed(`cannot listen on ${listen.host}, port ${listen.port} (${code})`, {
     hint: hintFor(code, listen.port),
     cause: error,

@@ -1,4 +1,4 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { type Aggregator, Counter, Gauge, type Registry } from 'prom-client';
 
 /** One series: its labels, by name, and its value. */
 export type Sample = readonly [labels: Readonly<Record<string, string>>, value: number];
@@ -8,16 +8,19 @@ export interface Looked {
   readonly name: string;
   readonly help: string;
   readonly labels?: readonly string[];
+  /** What several workers of one machine have together; unless given, the sum. */
+  readonly together?: Aggregator;
   /** A plain number where there are no labels. */
   readonly read: () => number | Iterable<Sample> | Promise<number | Iterable<Sample>>;
 }
 
 /** What was read before and is not any more is gone. */
-export function gaugeOf(registry: Registry, { name, help, labels = [], read }: Looked): void {
+export function gaugeOf(registry: Registry, { name, help, labels = [], together = 'sum', read }: Looked): void {
   new Gauge({
     name,
     help,
     labelNames: labels,
+    aggregator: together,
     registers: [registry],
     async collect() {
       const samples = samplesOf(await read());

@@ -46,6 +46,7 @@ export class StoreMetrics {
       name: 'larder_metadata_store_up',
       help: 'Whether the metadata store answers now; the kind is redis or embedded.',
       labels: ['kind'],
+      together: 'min',
       read: async () => [[{ kind }, await store.check().then(isUp, isDown)]],
     });
   }

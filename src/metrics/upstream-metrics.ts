@@ -72,6 +72,7 @@ export class UpstreamMetrics implements UpstreamObserver {
       name: 'larder_circuit_open',
       help: 'Whether a host is left alone because it just failed; for other hosts together, how many are.',
       labels: ['host'],
+      together: 'max',
       read: () => samples(this.#hosts.totals(observed.openCircuits().map((host) => [host, 1]))),
     });
     gaugeOf(this.#registry, {

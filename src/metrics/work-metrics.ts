@@ -35,6 +35,9 @@ export interface ObservedWork {
 /** Tells of work under way, of the disk and of the state of the mirror. */
 export function observeWork(registry: Registry, observed: ObservedWork): void {
   const gauge = (name: string, help: string, read: () => number) => gaugeOf(registry, { name, help, read });
+  /** Of what all workers share, each of them tells the whole. */
+  const shared = (name: string, help: string, read: () => number) =>
+    gaugeOf(registry, { name, help, together: 'max', read });
   const { downloads, packages } = observed;
   gauge('larder_downloads_in_progress', 'Archives that are arriving from upstream or wait for it.', downloads.all);
   gauge('larder_downloads_waiting', 'Archives that wait for their turn to be downloaded.', downloads.waiting);
@@ -42,20 +45,21 @@ export function observeWork(registry: Registry, observed: ObservedWork): void {
   gauge('larder_packages_waiting', 'Module packages that wait for their turn to be made.', packages.waiting);
   gauge('larder_hashes_waiting', 'Archives that wait for their package hash to be computed.', observed.hashesWaiting);
   gauge('larder_warm_jobs', 'Jobs that warm, and run here.', observed.warmJobs);
-  gauge('larder_sealed', '1 while nothing leaves for any upstream.', () => (observed.sealed() ? 1 : 0));
-  gauge(
+  shared('larder_sealed', '1 while nothing leaves for any upstream.', () => (observed.sealed() ? 1 : 0));
+  shared(
     'larder_drift',
     'Archives and module versions of which upstream now publishes other bytes than it first did.',
     observed.drift,
   );
-  gauge('larder_disk_bytes', 'Bytes that archives and module packages take up.', () => observed.disk().used);
+  shared('larder_disk_bytes', 'Bytes that archives and module packages take up.', () => observed.disk().used);
   if (observed.disk().limit !== undefined) {
     const limit = () => observed.disk().limit ?? 0;
-    gauge('larder_disk_limit_bytes', 'Bytes that archives and module packages may take up.', limit);
+    shared('larder_disk_limit_bytes', 'Bytes that archives and module packages may take up.', limit);
   }
   gaugeOf(registry, {
     name: 'larder_disk_free_bytes',
     help: 'Bytes that are free, for Larder, on the file system of the data directory.',
+    together: 'min',
     read: async () => {
       const free = await settledWithin(freeBytes(observed.data), DISK_MS);
       return free === undefined ? [] : free;

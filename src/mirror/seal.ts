@@ -50,6 +50,7 @@ export class Seal {
   readonly #store: Pick<MetadataStore, 'get' | 'put'>;
   readonly #logger: Logger;
   readonly #endingMs: number;
+  readonly #tellOthers: () => Promise<void>;
   #known: SealRecord | undefined;
   /** The file says nothing, and nobody else does: it may have said that it is sealed. */
   #isDoubtful = false;
@@ -69,6 +70,7 @@ export class Seal {
     this.#store = deps.store;
     this.#logger = deps.logger;
     this.#endingMs = deps.endingMs ?? ENDING_MS;
+    this.#tellOthers = deps.tellOthers ?? (async () => {});
   }
 
   /** @throws StorageFailed when the file cannot be read */
@@ -128,14 +130,16 @@ export class Seal {
 
   /**
    * Seals or unseals. When it resolves that is kept, and if sealed nothing new leaves this replica any more. What was on its
-   * way has ended, or could not be ended within 15 s: then `state()` tells what that is. Other replicas follow within
-   * seconds.
+   * way has ended, or could not be ended within 15 s: then `state()` tells what that is. Other workers of this machine have
+   * followed by then; other replicas follow within seconds.
    * @param by name of a token
    * @returns whether that was a change
    * @throws StorageFailed when it cannot be kept: then nothing has changed
    */
   async set(sealed: boolean, by: string): Promise<boolean> {
-    return this.#inTurn(async () => {
+    // Awaited out of turn: others may be telling us meanwhile.
+    let told: Promise<void> | undefined;
+    const hasChanged = await this.#inTurn(async () => {
       await this.#look();
       const isSure = !this.#isDoubtful && !this.#isUnknown;
       if (isSure && this.isSealed === sealed) return false;
@@ -145,9 +149,17 @@ export class Seal {
       const record = { sealed, revision: counted + 1, changedAt: now.toISOString(), by };
       await this.#file.write(record);
       await this.#tell(record);
+      told = this.#tellOthers();
       await this.#adopt(record);
       return true;
     });
+    await told;
+    return hasChanged;
+  }
+
+  /** Takes up what others changed just now. Never rejects. */
+  async look(): Promise<void> {
+    await this.#inTurn(() => this.#look());
   }
 
   async close(): Promise<void> {
@@ -251,6 +263,8 @@ export interface SealDeps {
   readonly store: Pick<MetadataStore, 'get' | 'put'>;
   /** How long is waited for what is under way, in milliseconds. */
   readonly endingMs?: number;
+  /** Has the other workers of this machine `look`. Never rejects. */
+  readonly tellOthers?: (() => Promise<void>) | undefined;
   readonly logger: Logger;
 }
 

@@ -26,14 +26,18 @@ const EXAMINATION_LIMIT_MS = 30_000;
  *
  * A file that turns out damaged is moved aside and a new one begun: what it held can be fetched again.
  *
+ * @param deps.isInUse other workers have it open: then it is not damaged, and not to be moved away from under them
  * @throws StorageFailed when the directory cannot be written.
  */
-export async function openEmbeddedMetadata(directory: string, deps: { logger: Logger }): Promise<MetadataStore> {
+export async function openEmbeddedMetadata(
+  directory: string,
+  deps: { logger: Logger; isInUse?: boolean | undefined },
+): Promise<MetadataStore> {
   const file = join(directory, FILENAME);
   try {
     // What upstreams and operators say may hold secrets.
     await mkdir(directory, { recursive: true, mode: 0o700 });
-    if ((await examine(file)) === 'damaged') {
+    if (!deps.isInUse && (await examine(file)) === 'damaged') {
       const aside = `${file}.damaged`; // one is kept, so that they cannot pile up
       await rename(file, aside);
       deps.logger.warn('the metadata file is damaged: it was moved aside and a new one begun', { movedTo: aside });

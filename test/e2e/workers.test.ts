@@ -1,0 +1,153 @@
+import { createHash } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { afterTest } from '../support/after-test.ts';
+import { sha256Of } from '../support/byte-source.ts';
+import { runLarder } from '../support/command.ts';
+import { holdAfter } from '../support/faults.ts';
+import { type HttpAnswer, HttpClient } from '../support/http.ts';
+import { type LarderProcess, startLarderProcess } from '../support/larder-process.ts';
+import { type LarderSetup, larderSetup } from '../support/larder-setup.ts';
+import { UpstreamRegistry } from '../support/upstream-registry.ts';
+
+const CLIENTS = 40;
+const SIZE = 2_000_000;
+/** Starting three processes takes seconds on a busy machine. */
+const PATIENCE = { timeout: 90_000 };
+const SOON = { timeout: 60_000, interval: 100 };
+
+const ADMIN = { authorization: 'Bearer operator-token' };
+
+async function withWorkers(count: number, config: Record<string, unknown> = {}) {
+  const registry = await UpstreamRegistry.start();
+  afterTest(() => registry.stop());
+  const published = await registry.addProvider({
+    namespace: 'acme',
+    type: 'widget',
+    version: '1.0.0',
+    sizeBytes: SIZE,
+  });
+  const archive = published.packages.get('linux_amd64');
+  if (!archive?.bytes) throw new Error('not published');
+  const setup = await larderSetup({ registries: [registry], config });
+  const larder = await startLarderProcess(setup, { args: ['--workers', String(count)] });
+  const pids = () => pidsOf(larder);
+  await expect.poll(() => pids().length, SOON).toBe(count);
+  const base = `${larder.url}/providers/${registry.hostname}/acme/widget`;
+  const sha256 = await sha256Of(archive.bytes);
+  return {
+    registry,
+    setup,
+    larder,
+    pids,
+    /** Through a connection of its own, so that it may be any worker's. */
+    get: async (path: string, headers: Record<string, string> = {}): Promise<HttpAnswer> => {
+      const http = new HttpClient({ ca: setup.ca });
+      try {
+        return await http.get(path.startsWith('/') ? `${larder.url}${path}` : `${base}/${path}`, { headers });
+      } finally {
+        await http.close();
+      }
+    },
+    zip: archive.filename,
+    isWhole: ({ status, body }: HttpAnswer) =>
+      status === 200 && createHash('sha256').update(body).digest('hex') === sha256,
+    upstreamGets: () => registry.releases.requests.count('GET', new RegExp(`/${archive.filename}`)),
+  };
+}
+
+/** Of all workers that ever listened, in the order in which they did. */
+function pidsOf({ lines }: LarderProcess): number[] {
+  return lines.filter((line) => line.includes('"listening"')).map((line) => (JSON.parse(line) as { pid: number }).pid);
+}
+
+it('R24: forty cold clients of two workers: one upstream GET, and all of them counted', PATIENCE, async () => {
+  const { registry, larder, get, zip, isWhole, upstreamGets, pids } = await withWorkers(2);
+  const hold = holdAfter(SIZE / 2);
+  registry.releases.on(/^GET .*\.zip/, hold.fault);
+  const clients = Array.from({ length: CLIENTS }, () => get(zip));
+  await hold.reached;
+  setTimeout(hold.release, 500);
+  expect((await Promise.all(clients)).filter(isWhole)).toHaveLength(CLIENTS);
+  expect(upstreamGets()).toBe(1);
+
+  const served = larder.lines.filter((line) => line.includes('"request"') && line.includes(zip));
+  expect(served).toHaveLength(CLIENTS);
+  const metrics = (await get('/metrics')).text();
+  expect(metrics).toMatch(/^larder_leases_unshared_total 0$/m);
+  const [, misses] = /^larder_cache_lookups_total\{cache="archives",result="miss"\} (\d+)$/m.exec(metrics) ?? [];
+  expect(Number(misses)).toBeLessThanOrEqual(2);
+  expect(sumOf(metrics, /^larder_requests_total\{.*\} (\d+)$/gm)).toBeGreaterThanOrEqual(CLIENTS);
+
+  // Whoever is killed is missed by nobody who comes later, and comes back.
+  const [victim, survivor] = pids() as [number, number];
+  process.kill(victim, 'SIGKILL');
+  await larder.line(/a worker has ended, and is started again/);
+  for (let index = 0; index < 10; index += 1) expect(isWhole(await get(zip))).toBe(true);
+  await expect.poll(() => pids().length, SOON).toBe(3);
+  expect(pids()).toContain(survivor);
+  expect(isWhole(await get(zip))).toBe(true);
+  expect(upstreamGets()).toBe(1);
+  const after = (await get('/metrics')).text();
+  expect(sumOf(after, /^larder_requests_total\{.*\} (\d+)$/gm)).toBeGreaterThanOrEqual(CLIENTS);
+
+  larder.signal('SIGTERM');
+  expect(await larder.ended).toEqual({ code: 0, signal: undefined });
+  for (const pid of pids()) expect(() => process.kill(pid, 0)).toThrow('ESRCH');
+});
+
+it('R24: a worker that is killed in mid-download is succeeded by another one at once', PATIENCE, async () => {
+  const { registry, setup, get, zip, isWhole, pids } = await withWorkers(2);
+  const hold = holdAfter(SIZE / 2);
+  registry.releases.on(/^GET .*\.zip/, hold.fault, { times: 1 });
+  const clients = Array.from({ length: 8 }, () => get(zip).catch((error: unknown) => error));
+  await hold.reached;
+  const leader = await leaderOf(setup, pids());
+  process.kill(leader, 'SIGKILL');
+  const answers = await Promise.all(clients);
+  const served = answers.filter((answer): answer is HttpAnswer => !(answer instanceof Error));
+  expect(served.length).toBeGreaterThan(0);
+  for (const answer of served) expect(isWhole(answer)).toBe(true);
+  expect(isWhole(await get(zip))).toBe(true);
+});
+
+it('R24: once it is answered that Larder is sealed, all workers are', PATIENCE, async () => {
+  const { larder, setup, get } = await withWorkers(2, {
+    access: { tokens: [{ name: 'operator', token: 'operator-token', roles: ['read', 'admin'] }] },
+  });
+  const http = new HttpClient({ ca: setup.ca });
+  afterTest(() => http.close());
+  const put = (sealed: boolean) =>
+    http.send(`${larder.url}/admin/seal`, {
+      method: 'PUT',
+      headers: { ...ADMIN, 'content-type': 'application/json' },
+      body: JSON.stringify({ sealed }),
+    });
+  for (const sealed of [true, false, true]) {
+    expect((await put(sealed)).status).toBe(200);
+    const states = await Promise.all(Array.from({ length: 8 }, () => get('/admin/seal', ADMIN)));
+    expect(states.map((answer) => answer.json().sealed)).toEqual(Array(8).fill(sealed));
+  }
+  expect((await get('/metrics')).text()).toMatch(/^larder_sealed 1$/m);
+});
+
+it('what keeps the first worker from starting is said once, and ends all', PATIENCE, async () => {
+  const setup = await larderSetup({ config: { listen: { host: '192.0.2.1', port: 8443 } } });
+  const { code, stderr } = await runLarder(['serve', '--config', setup.configFile, '--workers', '2']);
+  expect(code).toBe(1);
+  expect(stderr.match(/cannot listen on 192\.0\.2\.1, port 8443/g)).toHaveLength(1);
+  expect(stderr).not.toContain('    at ');
+});
+
+/** The worker that fetches: the one that writes a partial file. */
+async function leaderOf({ dataDirectory }: LarderSetup, pids: readonly number[]): Promise<number> {
+  const names = await readdir(join(dataDirectory, 'partial'));
+  const pid = pids.find((one) => names.some((name) => name.includes(`-${one}-`)));
+  if (pid === undefined) throw new Error(`none of ${pids.join(', ')} writes: ${names.join(', ')}`);
+  return pid;
+}
+
+function sumOf(metrics: string, series: RegExp): number {
+  return [...metrics.matchAll(series)].reduce((sum, [, value]) => sum + Number(value), 0);
+}

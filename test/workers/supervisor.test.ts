@@ -1,0 +1,122 @@
+import { expect, it } from 'vitest';
+import { silentLogger } from '../../src/logger.ts';
+import { isLease } from '../../src/store/leases.ts';
+import type { Wire } from '../../src/workers/questions.ts';
+import { Supervisor, type WorkerEnd, type WorkerProcess } from '../../src/workers/supervisor.ts';
+import { WorkerLine } from '../../src/workers/worker-line.ts';
+import { wirePair } from '../support/wire-pair.ts';
+
+/** A worker without a process: the test says what it does. */
+class PlayedWorker implements WorkerProcess {
+  readonly pid = 1;
+  readonly wire: Wire;
+  readonly line: WorkerLine;
+  readonly ended: Promise<WorkerEnd>;
+  readonly signals: string[] = [];
+  end: (end: WorkerEnd) => void = () => {};
+
+  constructor(readonly id: number) {
+    const [here, there] = wirePair();
+    this.wire = here;
+    this.line = new WorkerLine({ wire: there });
+    this.ended = new Promise((resolve) => {
+      this.end = resolve;
+    });
+  }
+
+  kill(signal: string): void {
+    this.signals.push(signal);
+  }
+}
+
+const SOON = { pauseMs: 1, longestPauseMs: 4 };
+
+function play(count: number, times: object = {}) {
+  const workers: PlayedWorker[] = [];
+  const supervisor = new Supervisor({
+    count,
+    fork: () => {
+      const worker = new PlayedWorker(workers.length + 1);
+      workers.push(worker);
+      return worker;
+    },
+    logger: silentLogger,
+    times: { ...SOON, ...times },
+  });
+  const at = (index: number) => workers[index] as PlayedWorker;
+  return { supervisor, workers, at, code: supervisor.run() };
+}
+
+it('the first worker is alone until it listens', async () => {
+  const { supervisor, workers, at, code } = play(3);
+  expect(await at(0).line.place()).toEqual({ isFirst: true, isAlone: true });
+  expect(workers).toHaveLength(1);
+  await at(0).line.ready();
+  await expect.poll(() => workers.length).toBe(3);
+  expect(await at(1).line.place()).toEqual({ isFirst: false, isAlone: false });
+  supervisor.end();
+  for (const worker of workers) worker.end({ code: 0, signal: null });
+  expect(await code).toBe(0);
+});
+
+it('where the first worker cannot start nobody can, and its exit code is that of all', async () => {
+  const { workers, at, code } = play(3);
+  at(0).end({ code: 7, signal: null });
+  expect(await code).toBe(7);
+  expect(workers).toHaveLength(1);
+});
+
+it('a worker that dies is started again, and what it held is free', async () => {
+  const { supervisor, workers, at, code } = play(2);
+  await at(0).line.ready();
+  await expect.poll(() => workers.length).toBe(2);
+  await at(1).line.ready();
+  expect(isLease(await at(1).line.leases.acquire('key'))).toBe(true);
+  expect(isLease(await at(0).line.leases.acquire('key'))).toBe(false);
+  at(1).end({ code: null, signal: 'SIGKILL' });
+  await expect.poll(() => workers.length).toBe(3);
+  expect(isLease(await at(0).line.leases.acquire('key'))).toBe(true);
+  expect(await at(2).line.place()).toEqual({ isFirst: false, isAlone: false });
+  supervisor.end();
+  expect(at(0).signals).toEqual(['SIGTERM']);
+  at(0).end({ code: 0, signal: null });
+  // It had not begun to listen.
+  at(2).end({ code: null, signal: 'SIGTERM' });
+  expect(await code).toBe(0);
+});
+
+it('the exit code is the worst of those that workers end with', async () => {
+  const { supervisor, workers, at, code } = play(2);
+  await at(0).line.ready();
+  await expect.poll(() => workers.length).toBe(2);
+  supervisor.end();
+  at(0).end({ code: 3, signal: null });
+  at(1).end({ code: 0, signal: null });
+  expect(await code).toBe(3);
+});
+
+it('a worker that does not answer is killed', async () => {
+  const { supervisor, at, code } = play(1, { lookMs: 1, silenceMs: 30 });
+  await at(0).line.ready();
+  at(0).line.hear('unused', async () => {});
+  // It stands still: nothing of what it is asked arrives.
+  at(0).wire.send = () => {};
+  await expect.poll(() => at(0).signals).toContain('SIGKILL');
+  supervisor.end();
+  at(0).end({ code: null, signal: 'SIGKILL' });
+  expect(await code).toBe(1);
+});
+
+it('news reach the others, and whoever tells waits until they have taken them up', async () => {
+  const { supervisor, workers, at, code } = play(3);
+  await at(0).line.ready();
+  await expect.poll(() => workers.length).toBe(3);
+  const heard: number[] = [];
+  for (const worker of workers) worker.line.hear('sealing', async () => void heard.push(worker.id));
+  await Promise.all([at(1).line.ready(), at(2).line.ready()]);
+  await at(1).line.tellOthers('sealing');
+  expect(heard.sort()).toEqual([1, 3]);
+  supervisor.end();
+  for (const worker of workers) worker.end({ code: 0, signal: null });
+  await code;
+});
