@@ -2,7 +2,8 @@
 FROM node:24-bookworm-slim AS build
 WORKDIR /larder
 COPY package.json package-lock.json ./
-RUN npm ci --ignore-scripts
+# With the optional packages: storage in a bucket, tracing and native configuration need them.
+RUN npm ci --include=optional --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN npm run build && npm prune --omit=dev --ignore-scripts
@@ -17,12 +18,14 @@ COPY --from=build /larder/dist ./dist
 COPY package.json LICENSE ./
 COPY config ./config
 COPY assets ./assets
+COPY deploy/container/health-check.mjs ./
 RUN install -d -o node -g node /data
-USER node
+# By number, so that orchestrators can tell that it is not root.
+USER 1000:1000
 VOLUME /data
 EXPOSE 8443
-# The certificate is Larder's own: what is asked is whether the process answers. Behind `tls: off` give the check of your orchestrator instead.
-HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
-  CMD ["node", "-e", "require('node:https').get({ port: process.env.PORT || 8443, path: '/healthz', rejectUnauthorized: false }, (answer) => process.exit(answer.statusCode === 200 ? 0 : 1)).on('error', () => process.exit(1))"]
+STOPSIGNAL SIGTERM
+# Asks on PORT: where the configuration names another port, give PORT as well.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["node", "health-check.mjs"]
 ENTRYPOINT ["tini", "--", "node", "--max-semi-space-size=8", "dist/main.js"]
 CMD ["serve"]
