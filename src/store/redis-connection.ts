@@ -22,7 +22,7 @@ const SEEK_MS = 1_000;
 /** What the probe writes is gone after so long, in milliseconds. */
 const PROBE_KEPT_MS = 10_000;
 /** Nothing that we write comes near it: a longer value is somebody else's, and not fetched at all. */
-export const MAX_VALUE_BYTES = 32 * 1024 * 1024;
+export const MAX_VALUE_BYTES = 16 * 1024 * 1024;
 
 /**
  * A connection to Redis that goes on connecting by itself, connected if Redis answers now.

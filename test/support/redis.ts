@@ -10,12 +10,15 @@ import { requirement } from './requirements.ts';
 
 export interface TestRedis {
   readonly url: string;
+  readonly port: number;
   /** Runs a command on a connection of its own. */
   command(...parts: string[]): Promise<unknown>;
   /** Freezes the process: connections stay open and nothing is answered. */
   pause(): void;
   resume(): void;
-  /** Kills it. Nothing it held survives. */
+  /** Kills it, until `restart`. */
+  kill(): Promise<void>;
+  /** Kills it for good. Nothing it held survives. */
   stop(): Promise<void>;
   /** At the same port, empty. */
   restart(): Promise<void>;
@@ -44,21 +47,8 @@ export async function startRedis(
 
   const start = async () => {
     const fixed = ['--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', directory];
-    const child = spawn(program, [...listen, ...fixed, ...authentication, ...(options.arguments ?? [])], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    running = child;
-    // Otherwise a test run that is interrupted leaves it behind.
-    const killChild = () => child.kill('SIGKILL');
-    process.once('exit', killChild);
-    child.once('exit', () => process.off('exit', killChild));
-    const said: string[] = [];
-    for await (const line of createInterface({ input: child.stdout })) {
-      said.push(line);
-      if (line.includes('Ready to accept connections')) break;
-    }
-    child.stdout.resume();
-    if (child.exitCode !== null) throw new Error(`redis-server did not start:\n${said.join('\n')}`);
+    const args = [...listen, ...fixed, ...authentication, ...(options.arguments ?? [])];
+    running = await startServer(program, args, 'Ready to accept connections');
   };
   const kill = async () => {
     const child = running;
@@ -72,6 +62,7 @@ export async function startRedis(
   if (options.started !== false) await start();
   return {
     url,
+    port,
     async command(...parts) {
       const client = createClient({ url, ...(tls ? { socket: { tls: true, rejectUnauthorized: false } } : {}) });
       client.on('error', () => {});
@@ -84,6 +75,7 @@ export async function startRedis(
     },
     pause: () => void running?.kill('SIGSTOP'),
     resume: () => void running?.kill('SIGCONT'),
+    kill,
     async stop() {
       await kill();
       await rm(directory, { recursive: true, force: true });
@@ -95,7 +87,24 @@ export async function startRedis(
   };
 }
 
-async function unusedPort(): Promise<number> {
+/** Starts `redis-server`, and resolves once it says that it is ready. */
+export async function startServer(program: string, args: readonly string[], ready: string): Promise<ChildProcess> {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  // Otherwise a test run that is interrupted leaves it behind.
+  const killChild = () => child.kill('SIGKILL');
+  process.once('exit', killChild);
+  child.once('exit', () => process.off('exit', killChild));
+  const said: string[] = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    said.push(line);
+    if (line.includes(ready)) break;
+  }
+  child.stdout.resume();
+  if (child.exitCode !== null) throw new Error(`redis-server did not start:\n${said.join('\n')}`);
+  return child;
+}
+
+export async function unusedPort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as { port: number };
