@@ -7,8 +7,10 @@ import { settledWithin } from '../time-limit.ts';
 
 /** What was read so recently is not read again before it is shown, in milliseconds. */
 const FRESH_MS = 250;
+/** Nor is it before it is so many times as old as reading it takes: looking must not keep the disk busy. */
+const REST = 20;
 /** How long whoever asks waits for a reading, in milliseconds: then what was read before has to do. */
-const PATIENCE_MS = 250;
+const PATIENCE_MS = 150;
 /** The same while nothing was read before. */
 const FIRST_PATIENCE_MS = 1_500;
 /** Last uses are read again after so long, in milliseconds: that is a look at a file for each archive. */
@@ -71,6 +73,8 @@ export class StoredIndex {
   #isWhole = false;
   /** By `performance.now()`. */
   #readAt = Number.NEGATIVE_INFINITY;
+  /** How long the last reading took, in milliseconds. */
+  #tookMs = 0;
   #reading: Promise<unknown> | undefined;
   #isClosed = false;
 
@@ -109,11 +113,6 @@ export class StoredIndex {
     };
   }
 
-  /** The next page is read anew: somebody here changed what is stored. */
-  expire(): void {
-    this.#readAt = Number.NEGATIVE_INFINITY;
-  }
-
   /** Resolves when nothing is read any more. */
   async close(): Promise<void> {
     this.#isClosed = true;
@@ -132,7 +131,7 @@ export class StoredIndex {
   }
 
   async #refresh(): Promise<void> {
-    if (performance.now() - this.#readAt < FRESH_MS || this.#isClosed) return;
+    if (performance.now() - this.#readAt < Math.max(FRESH_MS, REST * this.#tookMs) || this.#isClosed) return;
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined;
     });
@@ -140,6 +139,7 @@ export class StoredIndex {
   }
 
   async #read(): Promise<void> {
+    const begunAt = performance.now();
     const homes = new Map<string, Home>();
     const put = (key: string, home: Home) => {
       if (home.rows.length > 0) homes.set(key, home);
@@ -168,6 +168,8 @@ export class StoredIndex {
     } catch (error) {
       this.#logger.warn('what is stored could not be listed for the dashboard', { error });
     }
+    // The first time it takes longer than ever again.
+    this.#tookMs = this.#readAt === Number.NEGATIVE_INFINITY ? 0 : performance.now() - begunAt;
     this.#readAt = performance.now();
   }
 
