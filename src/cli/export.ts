@@ -75,7 +75,7 @@ async function exportHere(directory: string, wish: Wish | undefined, options: Ex
   try {
     const { config, archives, modules } = here.carried;
     await refuseOwn(config.data, directory);
-    const source = new StoredSource({ store: archives, modules, directory: config.data });
+    const source = new StoredSource({ store: archives, modules, directory: config.s3 ? undefined : config.data });
     await write(source, directory, await selected(source, wish, options), options);
   } finally {
     await here.close();

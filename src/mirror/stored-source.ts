@@ -14,10 +14,10 @@ import type { CarriedArchive, CarriedPackage, CarrySource } from './carried.ts';
 export class StoredSource implements CarrySource {
   readonly #store: ArchiveStore;
   readonly #modules: ModuleStore;
-  readonly #directory: string;
+  readonly #directory: string | undefined;
 
-  /** @param deps.directory where both stores keep their files */
-  constructor(deps: { store: ArchiveStore; modules: ModuleStore; directory: string }) {
+  /** @param deps.directory where both stores keep their files; `undefined` when they are in a bucket */
+  constructor(deps: { store: ArchiveStore; modules: ModuleStore; directory: string | undefined }) {
     this.#store = deps.store;
     this.#modules = deps.modules;
     this.#directory = deps.directory;
@@ -48,7 +48,8 @@ export class StoredSource implements CarrySource {
     return this.#modules.read({ ...carried, storedAt: new Date(0) }, undefined, 'look');
   }
 
-  fileOf(carried: CarriedArchive | CarriedPackage): string {
+  fileOf(carried: CarriedArchive | CarriedPackage): string | undefined {
+    if (this.#directory === undefined) return undefined;
     const path = 'archive' in carried ? paths.archive(carried.archive) : paths.modulePackage(carried.release);
     return join(this.#directory, path);
   }
