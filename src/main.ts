@@ -3,6 +3,7 @@
 // archives are not held in objects at all, so a sixteenth of that does. The other ways to start have the same flag.
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
+import { endWithReaders } from './cli/closed-output.ts';
 import { addExport } from './cli/export.ts';
 import { addGaps } from './cli/gaps.ts';
 import { addHash } from './cli/hash.ts';
@@ -24,12 +25,19 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 
 const MENDABLE = ['INVALID_CONFIGURATION', 'STORAGE_FAILED', 'INVALID_ADDRESS', 'COMMAND_FAILED'];
 
+/** It could not be done, or was not even begun: wrong options, no such server. 1 is for answers that are not good news. */
+const TROUBLE = 2;
+/** Of `serve`, which has no answers. */
+const FAILED_START = 1;
+
 const program = new Command('larder')
   .description('A caching pull-through mirror for OpenTofu and Terraform.')
   .version(version)
   // `ls --version 1.0.0` is about what is stored.
   .enablePositionalOptions()
-  .showHelpAfterError();
+  // All commands have these two from here.
+  .showHelpAfterError()
+  .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : TROUBLE));
 addServe(program, version);
 addVerify(program);
 addWarm(program);
@@ -45,6 +53,9 @@ addSeal(program);
 addHash(program);
 addRotateLinks(program);
 
+const isServer = () => program.args[0] === 'serve';
+endWithReaders([process.stdout, process.stderr], isServer);
+
 try {
   await program.parseAsync();
 } catch (error) {
@@ -52,5 +63,5 @@ try {
   const mendable = MENDABLE.find((code) => hasCode(error, code)) ? (error as LarderError) : undefined;
   console.error(mendable ? `larder: ${mendable.message}${mendable.hint ? `\n${mendable.hint}` : ''}` : error);
   // At once: what a start that failed has opened already (a Redis that is tried for ever) would keep the process alive.
-  process.exit(process.exitCode ?? 1);
+  process.exit(isServer() ? FAILED_START : TROUBLE);
 }

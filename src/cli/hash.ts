@@ -3,8 +3,8 @@ import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { parseSha256, zipHash } from '../address/hash.ts';
-import { StorageFailed } from '../errors.ts';
 import { PackageHasher } from '../store/package-hash.ts';
+import { unreadable } from './unreadable.ts';
 
 /** `larder hash FILE…`: what a lock file would say of these archives. */
 export function addHash(program: Command): void {
@@ -41,7 +41,7 @@ async function digestOf(file: string) {
   try {
     await pipeline(createReadStream(file), digest);
   } catch (error) {
-    throw new StorageFailed(`reading ${file}`, error);
+    throw unreadable(file, error);
   }
   return parseSha256(digest.digest('hex'));
 }

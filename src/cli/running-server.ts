@@ -4,6 +4,7 @@ import tls from 'node:tls';
 import { type Command, Option } from 'commander';
 import { Agent, request } from 'undici';
 import { CommandFailed, ConnectionLost } from './command-failed.ts';
+import { unreadable } from './unreadable.ts';
 
 const CONNECT_MS = 10_000;
 /** A purge answers once it is done with everything; a disk may be slow. */
@@ -29,12 +30,33 @@ export interface AnswerDocument {
 /** Several values are sent one by one, `undefined` not at all. */
 type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** Lets a command work against a running server. */
+/**
+ * Lets a command work against a running server. What is given on the command line goes before the environment, where
+ * empty is not set: `--config` there says that no server is meant.
+ */
 export function addServerOptions(command: Command): Command {
   return command
-    .addOption(new Option('--server <url>', 'the running server to work with').env('LARDER_SERVER').conflicts('config'))
+    .addOption(
+      new Option('--server <url>', 'the running server to work with, unless --config is given').env('LARDER_SERVER'),
+    )
     .addOption(new Option('--token <token>', 'token with the role admin').env('LARDER_TOKEN'))
-    .option('--ca <file>', "certificate authority to trust besides the usual ones (data/tls/ca.pem of the server's)");
+    .addOption(
+      new Option(
+        '--ca <file>',
+        "certificate authority to trust besides the usual ones (data/tls/ca.pem of the server's)",
+      ).env('LARDER_CA'),
+    )
+    .hook('preAction', () => settleServerOptions(command));
+}
+
+function settleServerOptions(command: Command): void {
+  const isOfEnvironment = (name: string) => command.getOptionValueSource(name) === 'env';
+  for (const name of ['server', 'token', 'ca']) {
+    if (isOfEnvironment(name) && command.getOptionValue(name) === '') command.setOptionValue(name, undefined);
+  }
+  if (command.getOptionValue('config') === undefined || command.getOptionValue('server') === undefined) return;
+  if (isOfEnvironment('server')) command.setOptionValue('server', undefined);
+  else command.error("error: option '--server <url>' cannot be used with option '-c, --config <file>'");
 }
 
 /** The doors for operators of a running server, as a command sees them. Every failure is a CommandFailed. */
@@ -225,7 +247,7 @@ async function certificateIn(file: string): Promise<string> {
   try {
     text = await readFile(file, 'utf8');
   } catch (error) {
-    throw new CommandFailed(`--ca ${file} cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    throw unreadable(`--ca ${file}`, error);
   }
   if (text.includes('-----BEGIN CERTIFICATE-----')) return text;
   throw new CommandFailed(`--ca ${file} holds no certificate`, { hint: 'it must be PEM' });

@@ -4,6 +4,7 @@ import { type ConfigurationFile, LOCK_FILE_NAME } from '../configuration/configu
 import { KINDS_READ, kindOf, nameByContent } from '../configuration/file-kinds.ts';
 import { CommandFailed } from './command-failed.ts';
 import { expandPattern, isPattern } from './globs.ts';
+import { unreadable } from './unreadable.ts';
 
 /** Bytes of the request with all files, those of standard input too: what a server takes at a time. */
 const MAX_BYTES = 16 * 1024 * 1024;
@@ -144,7 +145,7 @@ class Collecting {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
-      throw new CommandFailed(`${file} cannot be read (${code})`);
+      throw unreadable(file, error);
     }
   }
 
@@ -152,7 +153,7 @@ class Collecting {
     try {
       return await read();
     } catch (error) {
-      throw new CommandFailed(`${file} cannot be read (${(error as NodeJS.ErrnoException).code})`);
+      throw unreadable(file, error);
     }
   }
 

@@ -77,7 +77,7 @@ it('a server that is gone ends the command after what it says', async () => {
     return (req) => void req.socket.destroy();
   });
   const imported = await runLarder(['import', await mirror(), '--json', '--server', server]);
-  expect(imported.code).toBe(1);
+  expect(imported.code).toBe(2);
   expect(imported.lines().map(({ outcome }) => outcome)).toEqual(['failed', 'failed']);
   expect(imported.stderr).toMatch(/broke off the connection[\s\S]*the same command goes on where it stopped/);
 }, 60_000);

@@ -68,7 +68,7 @@ describe('larder ls', () => {
     ]);
     expect(found.lines()).toMatchObject([{ kind: 'archive', address }]);
     expect(nothing).toMatchObject({ code: 1, stdout: '', stderr: 'larder: nothing that is stored matches\n' });
-    expect(missing).toMatchObject({ code: 1, stdout: '' });
+    expect(missing).toMatchObject({ code: 2, stdout: '' });
     expect(missing.stderr).toMatch(/^larder: there is nothing of Larder in .*\n.*--config/);
     await expect(stat(none)).rejects.toThrow('ENOENT');
   });
@@ -112,6 +112,6 @@ describe('larder ls', () => {
     expect(misspelt.stderr).toMatch(/^larder: "acme\/widget" is not a valid address: .*HOST\/NAMESPACE\/TYPE.*\n$/);
     expect(twice.stderr).toMatch(/^larder: two versions are given, 1\.0\.0 and 1\.1\.0\n.*--version/);
     for (const { code, stdout } of [refused, misspelt, twice])
-      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   });
 });

@@ -36,8 +36,8 @@ it(
     expect(listed).toMatchObject({ code: 0, stdout: `${pin}\n` });
     expect(ls.stdout).toMatch(/LAST USE.*\n.*\d{4}-\d\d-\d\d .*pinned$/m);
     expect(purged).toMatchObject({ code: 1, stderr: expect.stringContaining('everything that matches is pinned') });
-    expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining('HOST/NAMESPACE/TYPE') });
-    expect(nothing).toMatchObject({ code: 1, stderr: expect.stringContaining('nothing to pin is named') });
+    expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining('HOST/NAMESPACE/TYPE') });
+    expect(nothing).toMatchObject({ code: 2, stderr: expect.stringContaining('nothing to pin is named') });
 
     const unpinned = await runLarder(['unpin', pin, `${address}@2.0.0`, ...there]);
     expect(unpinned).toMatchObject({ code: 1, stdout: `${pin}: not pinned any more\n` });
@@ -55,7 +55,7 @@ it('larder verify --heal has a running server fetch anew what is damaged', PROCE
   await handle.write(Buffer.from([(body[20] ?? 0) ^ 0xff]), 0, 1, 20);
   await handle.close();
   expect(await runLarder(['verify', '--heal', ...here])).toMatchObject({
-    code: 1,
+    code: 2,
     stderr: expect.stringContaining('only a running server can fetch anew'),
   });
   const healed = await runLarder(['verify', '--heal', ...there]);

@@ -97,7 +97,7 @@ describe('larder purge', () => {
       runLarder(['purge', 'Registry.Example.com/Acme/Net/aws', ...there]),
       runLarder(['purge', module, '--platform', 'linux_amd64', '--yes', ...there]),
     ]);
-    expect(shown).toMatchObject({ code: 1, stderr: expect.stringContaining('--yes') });
+    expect(shown).toMatchObject({ code: 2, stderr: expect.stringContaining('--yes') });
     expect(shown.stdout).toBe(
       [
         `${module} 2.0.0: package (2.0 KiB), what is remembered of it`,
@@ -108,7 +108,7 @@ describe('larder purge', () => {
       ].join('\n'),
     );
     expect(platform).toMatchObject({
-      code: 1,
+      code: 2,
       stdout: '',
       stderr: expect.stringContaining('modules have no platforms'),
     });

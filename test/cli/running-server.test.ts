@@ -2,10 +2,12 @@ import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
-import { RunningServer, type ServerOptions } from '../../src/cli/running-server.ts';
+import { Command } from 'commander';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { addServerOptions, RunningServer, type ServerOptions } from '../../src/cli/running-server.ts';
 import { type SceneOptions, startScene } from '../mirror/scene.ts';
 import { afterTest } from '../support/after-test.ts';
+import { runLarder } from '../support/command.ts';
 
 const TOKEN = 'token-of-the-operators';
 const CI = 'token-of-the-builds';
@@ -46,6 +48,54 @@ async function failureOf(answer: Promise<unknown>): Promise<{ message: string; h
   return error as { message: string; hint: string };
 }
 
+describe('options and environment', () => {
+  afterEach(() => void vi.unstubAllEnvs());
+
+  async function optionsOf(env: Record<string, string>, ...args: readonly string[]): Promise<ServerOptions> {
+    for (const name of ['LARDER_SERVER', 'LARDER_TOKEN', 'LARDER_CA']) vi.stubEnv(name, env[name]);
+    let options: ServerOptions | undefined;
+    const command = new Command('ls').option('-c, --config <file>').exitOverride();
+    command.configureOutput({ writeErr: () => {} });
+    addServerOptions(command).action((given: ServerOptions) => {
+      options = given;
+    });
+    await command.parseAsync(args, { from: 'user' });
+    return options ?? {};
+  }
+  const env = { LARDER_SERVER: 'https://larder.test', LARDER_TOKEN: 'token', LARDER_CA: 'ca.pem' };
+
+  it('what the environment says holds where the command line says nothing', async () => {
+    expect(await optionsOf(env)).toEqual({ server: 'https://larder.test', token: 'token', ca: 'ca.pem' });
+    const given = ['--server', 'https://other.test', '--token', 'mine', '--ca', 'other.pem'];
+    expect(await optionsOf(env, ...given)).toEqual({ server: 'https://other.test', token: 'mine', ca: 'other.pem' });
+  });
+
+  it('--config says that no server is meant, whatever the environment says', async () => {
+    expect(await optionsOf(env, '--config', 'larder.yaml')).toMatchObject({ config: 'larder.yaml', server: undefined });
+    await expect(optionsOf({}, '--config', 'larder.yaml', '--server', 'https://larder.test')).rejects.toThrow(
+      /'--server <url>' cannot be used with option '-c, --config <file>'/,
+    );
+  });
+
+  it('what is empty is not set', async () => {
+    const options = await optionsOf({ LARDER_SERVER: '', LARDER_TOKEN: '', LARDER_CA: '' });
+    expect(options).toEqual({ server: undefined, token: undefined, ca: undefined });
+  });
+});
+
+it('options that make no sense are 2 in every command, as is what cannot be done', { timeout: 120_000 }, async () => {
+  const results = await Promise.all([
+    runLarder(['ls', '--no-such-option']),
+    runLarder(['lock', '--no-such-option']),
+    runLarder(['no-such-command']),
+    runLarder(['ls', '--server', 'nowhere']),
+  ]);
+  for (const { code, stdout, stderr } of results) {
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).not.toBe('');
+  }
+});
+
 it('is asked with the token and the authority given, also under a path', async () => {
   const { url, ca } = await begin();
   expect(await ask(url, { token: TOKEN, ca })).toEqual({ archives: [], modules: [], drift: [] });
@@ -85,7 +135,7 @@ it('that is not there, not trusted, or no Larder, is named as such', async () =>
   const empty = join(setup.dataDirectory, 'empty.pem');
   await writeFile(empty, '');
   expect((await failureOf(ask(url, { ca: empty }))).message).toContain('holds no certificate');
-  expect((await failureOf(ask(url, { ca: `${empty}.not` }))).message).toContain('ENOENT');
+  expect((await failureOf(ask(url, { ca: `${empty}.not` }))).message).toContain('does not exist');
 });
 
 it.each([

@@ -84,7 +84,7 @@ describe('larder verify', () => {
     const { larder } = await startScene();
     const nowhere = join(larder.setup.dataDirectory, 'nowhere');
     const { code, stderr } = await runLarder(['verify'], { LARDER_DATA: nowhere });
-    expect(code).toBe(1);
+    expect(code).toBe(2);
     expect(stderr).toContain(`there is nothing of Larder in ${nowhere}`);
   });
 });

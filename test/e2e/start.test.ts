@@ -1,5 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -17,18 +18,62 @@ const BUILD_LIMIT_MS = 180_000;
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-describeWith(['terraform'], 'the built program, started as the README says', () => {
-  let built: string;
-  beforeAll(async () => {
-    built = await mkdtemp(join(tmpdir(), 'larder-built-'));
-    for (const name of ['node_modules', 'config', 'package.json']) await symlink(join(ROOT, name), join(built, name));
-    const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
-    // Types have been checked elsewhere; here it is what comes out that matters.
-    const args = ['-p', join(ROOT, 'tsconfig.build.json'), '--noCheck', '--outDir', join(built, 'dist')];
-    await promisify(execFile)(process.execPath, [compiler, ...args]);
-    return () => rm(built, { recursive: true, force: true });
-  }, BUILD_LIMIT_MS);
+let built: string;
+beforeAll(async () => {
+  built = await mkdtemp(join(tmpdir(), 'larder-built-'));
+  for (const name of ['node_modules', 'config', 'assets']) await symlink(join(ROOT, name), join(built, name));
+  // It is built already, and less thoroughly.
+  const about = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as { scripts: Record<string, string> };
+  const scripts = { ...about.scripts, build: 'true' };
+  await writeFile(join(built, 'package.json'), JSON.stringify({ ...about, scripts }));
+  const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
+  // Types have been checked elsewhere; here it is what comes out that matters.
+  const args = ['-p', join(ROOT, 'tsconfig.build.json'), '--noCheck', '--outDir', join(built, 'dist')];
+  await promisify(execFile)(process.execPath, [compiler, ...args]);
+  return () => rm(built, { recursive: true, force: true });
+}, BUILD_LIMIT_MS);
 
+// A terminal sends Ctrl-C to all that run in it; a service manager's SIGTERM reaches npm alone.
+it.each([
+  ['SIGTERM', 'npm'],
+  ['SIGTERM', 'all'],
+  ['SIGINT', 'npm'],
+  ['SIGINT', 'all'],
+] as const)('npm start: %s to %s ends the server in good order', { timeout: 60_000 }, async (signal, whom) => {
+  const directory = await mkdtemp(join(tmpdir(), 'larder-npm-'));
+  afterTest(() => rm(directory, { recursive: true, force: true }));
+  const config = join(directory, 'larder.yaml');
+  await writeFile(config, JSON.stringify({ listen: { host: '127.0.0.1', port: 0 }, data: join(directory, 'data') }));
+  const started = spawn('npm', ['start', '--', '--config', config], {
+    cwd: built,
+    // npm would look for news of itself.
+    env: { PATH: process.env['PATH'] ?? '', HOME: directory, npm_config_update_notifier: 'false' },
+    stdio: ['ignore', 'ignore', 'pipe'],
+    detached: true,
+  });
+  const group = -(started.pid ?? 0);
+  const npmEnded = once(started, 'exit');
+  afterTest(async () => {
+    try {
+      process.kill(group, 'SIGKILL');
+    } catch {
+      // All of them are gone.
+    }
+  });
+  const log: string[] = [];
+  let isSent = false;
+  // It ends with the last process that writes to it.
+  for await (const line of createInterface({ input: started.stderr })) {
+    log.push(line);
+    if (isSent || !line.includes('listening')) continue;
+    isSent = true;
+    process.kill(whom === 'all' ? group : (started.pid ?? 0), signal);
+  }
+  await npmEnded;
+  expect(log.join('\n')).toMatch(/listening[\s\S]*shutting down[\s\S]*stopped/);
+});
+
+describeWith(['terraform'], 'the built program, started as the README says', () => {
   it('prints what to paste, and with that the client installs', { timeout: 60_000 }, async () => {
     const internet = await Internet.start();
     await internet.registry.addProvider({ namespace: 'acme', type: 'widget', version: '1.2.3' });

@@ -159,7 +159,7 @@ describe('larder seal', { timeout: 120_000 }, () => {
     expect((await index()).status).toBe(200);
     expect(await run('--status')).toMatchObject({ code: 1, stdout: expect.stringMatching(/^not sealed/) });
     const without = await runLarder(['seal']);
-    expect(without.code).toBe(1);
+    expect(without.code).toBe(2);
     expect(without.stderr).toContain('--server');
   });
 
@@ -168,7 +168,7 @@ describe('larder seal', { timeout: 120_000 }, () => {
     const refused = await runLarder(['seal', '--off', '--server', larder.url, '--ca', larder.setup.caFile], {
       LARDER_TOKEN: OPS,
     });
-    expect(refused.code).toBe(1);
+    expect(refused.code).toBe(2);
     expect(refused.stderr).toContain('the configuration seals this mirror');
     expect(refused.stderr).toContain('take sealed: true out');
   });
