@@ -24,6 +24,7 @@ import { sealedOff } from './mirror/not-stored.ts';
 import { Passthrough } from './mirror/passthrough.ts';
 import { Policy } from './mirror/policy.ts';
 import { Seal } from './mirror/seal.ts';
+import { TooNewVersions } from './mirror/too-new.ts';
 import { UpstreamMetadata } from './mirror/upstream-metadata.ts';
 import { WishReader } from './mirror/wish-reader.ts';
 import { assembleModules } from './modules.ts';
@@ -168,6 +169,7 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
     discovery: new ServiceDiscovery({ http }),
   });
   const firstSeen = new FirstSeen({ store: metadataStore, logger });
+  const tooNew = new TooNewVersions({ rules: config.cooldown, firstSeen });
   const shared = {
     storage,
     http,
@@ -240,6 +242,7 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
     releases: providers.releases,
     modules: modules.mirror,
     reader: wishReader,
+    tooNew,
     opening: seal.opening,
     isStored: async (wanted) =>
       (wanted.kind === 'archive'
@@ -284,6 +287,7 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
       seal,
       warming,
       reader: wishReader,
+      tooNew,
       opened,
       logger,
     }),

@@ -15,6 +15,7 @@ import type { Policy } from './mirror/policy.ts';
 import { Purge } from './mirror/purge.ts';
 import { Scrub } from './mirror/scrub.ts';
 import type { Seal } from './mirror/seal.ts';
+import type { TooNewVersions } from './mirror/too-new.ts';
 import { clientOf, type WishReader } from './mirror/wish-reader.ts';
 import type { Modules } from './modules.ts';
 import type { Providers } from './providers.ts';
@@ -33,11 +34,12 @@ export function assembleOperators(
     seal: Seal;
     warming: Warming;
     reader: WishReader;
+    tooNew: TooNewVersions;
     opened: Closers;
     logger: Logger;
   },
 ): AdminDeps {
-  const { providers, modules, keptHouse, cache, policy, drift, seal, warming, reader, opened, logger } = deps;
+  const { providers, modules, keptHouse, cache, policy, drift, seal, warming, reader, tooNew, opened, logger } = deps;
   const { store, hashes, mirror, releases, metadata } = providers;
   const { keeping, quota, pins, quarantine } = keptHouse;
   const scrub = new Scrub({
@@ -60,7 +62,7 @@ export function assembleOperators(
   return {
     carrying: { ...carrying, policy, store, modules: modules.store },
     defaultClient: clientOf(config.upstreams.default),
-    gaps: new Gaps({ reader, policy, archives: store, modules: modules.store }),
+    gaps: new Gaps({ reader, policy, archives: store, modules: modules.store, tooNew }),
     inventory: new Inventory({ store, modules: modules.store, pins, drift }),
     jobs: warming.jobs,
     purge: new Purge({ store, metadata, drift, pins, logger }),

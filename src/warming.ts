@@ -9,6 +9,7 @@ import type { ModuleMirror } from './mirror/module-mirror.ts';
 import type { Opening } from './mirror/opening.ts';
 import type { ProviderMirror } from './mirror/provider-mirror.ts';
 import type { ProviderReleases } from './mirror/provider-releases.ts';
+import type { TooNewVersions } from './mirror/too-new.ts';
 import type { WantedItem } from './mirror/wanted.ts';
 import { Warm } from './mirror/warm.ts';
 import { WarmJobs } from './mirror/warm-jobs.ts';
@@ -35,6 +36,7 @@ export function assembleWarming(
     releases: ProviderReleases;
     modules: ModuleMirror;
     reader: WishReader;
+    tooNew: TooNewVersions;
     isStored: (wanted: WantedItem) => Promise<boolean>;
     opening: Opening;
     authenticator: Authenticator;
@@ -49,6 +51,7 @@ export function assembleWarming(
     releases,
     modules,
     reader,
+    tooNew,
     isStored,
     opening,
     authenticator,
@@ -57,7 +60,7 @@ export function assembleWarming(
     audit,
     logger,
   } = deps;
-  const planner = new WarmPlanner({ reader, providers: mirror, modules, logger });
+  const planner = new WarmPlanner({ reader, providers: mirror, modules, tooNew, logger });
   const jobs = new WarmJobs({
     store,
     warm: new Warm({ providers: mirror, releases, modules, logger }),

@@ -4,13 +4,14 @@ import { type Command, Option } from 'commander';
 import { Platform } from '../address/platform.ts';
 import { HclConverter } from '../configuration/hcl-converter.ts';
 import { hasCode } from '../errors.ts';
+import { readingWords } from '../http/reading-rules.ts';
 import { silentLogger } from '../logger.ts';
 import type { CarriedArchive, CarriedPackage, CarrySource } from '../mirror/carried.ts';
 import { type CarrySelection, selectCarried } from '../mirror/carry-selection.ts';
 import { Export, type Exported, type ExportOutcome } from '../mirror/export.ts';
 import { StoredSource } from '../mirror/stored-source.ts';
 import type { Wish } from '../mirror/wanted.ts';
-import { WishReader } from '../mirror/wish-reader.ts';
+import { clientOf, WishReader } from '../mirror/wish-reader.ts';
 import { ExportDirectory } from '../store/export-directory.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
@@ -22,6 +23,7 @@ import { collectWish } from './wish-files.ts';
 interface ExportOptions extends ServerOptions {
   readonly config?: string;
   readonly platform: readonly string[];
+  readonly client?: Wish['client'];
   readonly terraform?: boolean;
   readonly link?: boolean;
   readonly dryRun?: boolean;
@@ -43,7 +45,12 @@ export function addExport(program: Command): void {
         .argParser(collected)
         .default([], 'all that are stored'),
     )
-    .option('--terraform', "the files are Terraform's: its default registry, and no .tofu files")
+    .addOption(
+      new Option('--client <client>', 'whose rules hold for the files')
+        .choices(['opentofu', 'terraform'])
+        .conflicts('terraform'),
+    )
+    .addOption(new Option('--terraform', 'the same as --client terraform').hideHelp())
     .option('--link', 'make hard links instead of copies where that can be (same file system, no --server)')
     .option('--dry-run', 'tell what would be copied, and write nothing')
     .option('-c, --config <file>', 'without --server: whose data directory to carry out of (also LARDER_CONFIG)')
@@ -59,22 +66,27 @@ function collected(one: string, before: readonly string[]): readonly string[] {
   return [...before, one];
 }
 
+/** As given on the command line: whose rules hold may be left to the configuration. */
+type Given = Omit<Wish, 'client'> & Partial<Pick<Wish, 'client'>>;
+
 /** `undefined` for everything. @throws CommandFailed, InvalidAddress */
-async function wishOf(args: readonly string[], options: ExportOptions): Promise<Wish | undefined> {
+async function wishOf(args: readonly string[], options: ExportOptions): Promise<Given | undefined> {
   const platforms = options.platform.map(Platform.parse);
   if (args.length === 0) {
     if (platforms.length === 0) return undefined;
     throw new CommandFailed('--platform goes with files that say what is needed');
   }
   const { files } = await collectWish(args);
-  return { files, platforms, client: options.terraform ? 'terraform' : 'opentofu' };
+  const client = options.client ?? (options.terraform ? 'terraform' : undefined);
+  return { files, platforms, ...(client && { client }) };
 }
 
-async function exportHere(directory: string, wish: Wish | undefined, options: ExportOptions): Promise<void> {
+async function exportHere(directory: string, given: Given | undefined, options: ExportOptions): Promise<void> {
   const here = await DataDirectory.open(options.config);
   try {
     const { config, archives, modules } = here.carried;
     await refuseOwn(config.data, directory);
+    const wish = given && { client: clientOf(config.upstreams.default), ...given };
     const source = new StoredSource({ store: archives, modules, directory: config.s3 ? undefined : config.data });
     await write(source, directory, await selected(source, wish, options), options);
   } finally {
@@ -82,7 +94,8 @@ async function exportHere(directory: string, wish: Wish | undefined, options: Ex
   }
 }
 
-async function exportThere(directory: string, wish: Wish | undefined, options: ExportOptions): Promise<void> {
+async function exportThere(directory: string, given: Given | undefined, options: ExportOptions): Promise<void> {
+  const wish: Wish | undefined = given && { client: 'opentofu', ...given };
   const carrier = await ServerCarrier.at(options.server ?? '', options);
   try {
     await write(carrier, directory, await selected(carrier, wish, options), options);
@@ -108,7 +121,12 @@ async function selected(
   const converter = new HclConverter();
   try {
     const reader = new WishReader({ converter, defaultPlatforms: [] });
-    const { isWanted, missing, diagnostics } = await selectCarried(wish, { source, reader, logger: silentLogger });
+    const found = await selectCarried(wish, { source, reader, logger: silentLogger });
+    const { isWanted, missing, diagnostics, impliedHostname } = found;
+    const rules = { client: wish.client, impliedHostname: impliedHostname?.toString() };
+    const read = readingWords(rules);
+    if (json) console.log(JSON.stringify({ kind: 'read', ...rules }));
+    else if (read !== undefined) console.error(`larder: exported is what is needed ${read}`);
     for (const one of diagnostics) {
       if (json) console.log(JSON.stringify({ kind: 'diagnostic', ...one }));
       else console.error(`larder: ${one.severity} in ${[one.file, one.at].filter(Boolean).join(', ')}: ${one.message}`);

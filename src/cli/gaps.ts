@@ -5,6 +5,7 @@ import { HclConverter } from '../configuration/hcl-converter.ts';
 import { formatDiagnostic } from '../configuration/requirements.ts';
 import { LarderError } from '../errors.ts';
 import { type GapDocument, type GapReportDocument, gapReportDocument } from '../http/gap-documents.ts';
+import { readingWords } from '../http/reading-rules.ts';
 import { Gaps } from '../mirror/gaps.ts';
 import { Policy } from '../mirror/policy.ts';
 import type { Wish } from '../mirror/wanted.ts';
@@ -43,8 +44,7 @@ export function addGaps(program: Command): void {
     .addOption(new Option('--client <client>', 'whose rules hold').choices(['opentofu', 'terraform']))
     .option('--stdin-name <name>', 'what the file on standard input would be called')
     .option('-c, --config <file>', 'without --server: whose data directory to look into (also LARDER_CONFIG)')
-    .option('--json', 'the report as one JSON object')
-    .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : TROUBLE));
+    .option('--json', 'the report as one JSON object');
   addServerOptions(command).action(async (args: string[], options: GapsOptions) => {
     // Whatever happens: only who has looked may say that there is nothing.
     process.exitCode = TROUBLE;
@@ -115,10 +115,14 @@ function policyOf({ upstreams }: Config): Policy {
 }
 
 /** For people. */
-export function shown({ gaps, platforms, present }: GapReportDocument): string {
+export function shown(report: GapReportDocument): string {
+  const { gaps, platforms, present } = report;
   const here = `${counted(present.archives, 'archive')} and ${counted(present.packages, 'module package')} are here`;
-  if (gaps.length === 0) return `no gaps for ${platforms.join(', ')}: ${here}`;
-  return [...gaps.map(shownGap), `${counted(gaps.length, 'gap')}; ${here}`].join('\n\n');
+  const read = readingWords(report);
+  const as = read === undefined ? '' : `, ${read}`;
+  if (gaps.length > 0) return [...gaps.map(shownGap), `${counted(gaps.length, 'gap')}${as}; ${here}`].join('\n\n');
+  if (present.archives + present.packages > 0) return `no gaps for ${platforms.join(', ')}${as}: ${here}`;
+  return 'nothing was found in these files that would have to be here';
 }
 
 function shownGap(gap: GapDocument): string {
@@ -139,10 +143,11 @@ function shownGap(gap: GapDocument): string {
 }
 
 /** How to bring it in, as long as upstream can be reached. */
-function remedy({ warm, lockFile, platforms = [] }: GapDocument): string[] {
+function remedy({ kind, warm, lockFile, platforms = [] }: GapDocument): string[] {
   const flags = platforms.map((platform) => ` --platform ${platform}`).join('');
   const items = [...(warm?.providers ?? []), ...(warm?.modules ?? [])];
   if (items.length > 0) return [`echo ${items.map(quoted).join(' ')} | larder warm${flags} -`];
+  if (kind === 'contradicted') return ['find out where that came from before you take it out'];
   if (lockFile !== undefined) return [`if what is stored is what you want: larder lock${flags} ${quoted(lockFile)}`];
   return [];
 }

@@ -1,5 +1,6 @@
 import { formatDiagnostic } from '../configuration/requirements.ts';
 import type { JobItemDocument, JobProgressDocument, ToldJobDocument } from '../http/job-documents.ts';
+import { readingWords } from '../http/reading-rules.ts';
 import { counted, shownSize, table } from './tables.ts';
 
 /** How a job is shown while it runs, and once it has ended. */
@@ -78,19 +79,22 @@ export class JobStatusLine implements JobDisplay {
 
 /** What was found in the files, what is not there, and how much there is of everything. */
 export function shownJob(
-  { state, reason, totals, bytes, diagnostics }: ToldJobDocument,
+  { state, reason, totals, bytes, diagnostics, wish, impliedHostname }: ToldJobDocument,
   items: readonly JobItemDocument[],
 ): string {
   const rows = items
     .filter(({ outcome }) => outcome === 'failed' || outcome === 'unsupported')
     .map(({ name, outcome = '', reason: why = '' }) => [name, outcome, why]);
   const notes = items.filter(({ note }) => note !== undefined).map(({ name, note }) => `${name}: ${note}`);
+  const read = readingWords({ client: wish.client, impliedHostname });
   const parts = [
     diagnostics.map((one) => formatDiagnostic({ ...one, at: one.at })).join('\n'),
     notes.join('\n'),
     rows.length > 0 ? table(['NOT THERE', 'OUTCOME', 'WHY'], rows, new Set()) : '',
     totals.items > 0
-      ? `${counted(totals.items, 'item')}: ${summary(totals, bytes)}`
+      ? [`${counted(totals.items, 'item')}: ${summary(totals, bytes)}`, ...(read === undefined ? [] : [read])].join(
+          ', ',
+        )
       : 'nothing in these files needs a provider or a module of a registry',
     state === 'cancelled' ? `cancelled; ${totals.waiting} were not tried` : '',
     state === 'failed' ? `failed: ${reason ?? ''}` : '',

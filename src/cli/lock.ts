@@ -3,12 +3,15 @@ import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { Platform } from '../address/platform.ts';
+import { LOCK_FILE_NAME } from '../configuration/configuration-files.ts';
+import { kindOf } from '../configuration/file-kinds.ts';
 import { LarderError } from '../errors.ts';
 import { type LockDocument, type LockReportDocument, lockDocument } from '../http/admin-lock.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
 import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
 import { counted } from './tables.ts';
+import { unreadable } from './unreadable.ts';
 
 const STANDARD_INPUT = '-';
 
@@ -105,6 +108,11 @@ async function pipeThrough(_: string, complete: Complete, options: LockOptions):
 }
 
 async function inPlace(file: string, complete: Complete, options: LockOptions): Promise<boolean> {
+  // What is in a configuration would pass for a lock file that lacks everything.
+  if (/^(configuration|list)$/.test(kindOf(file))) {
+    const there = path.join(path.dirname(file), LOCK_FILE_NAME);
+    throw new CommandFailed(`${file} is no lock file`, { hint: `that of its directory is ${there}` });
+  }
   const before = decoded(await reading(file), file);
   const completed = await complete(before);
   if (!options.check && completed.text !== before) {
@@ -122,17 +130,26 @@ async function reading(file: string): Promise<Buffer> {
   try {
     return await readFile(file);
   } catch (error) {
-    throw new CommandFailed(`${file} cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    const isDirectory = (error as NodeJS.ErrnoException).code === 'EISDIR';
+    throw unreadable(
+      file,
+      error,
+      isDirectory ? { hint: `the lock file in it is ${path.join(file, LOCK_FILE_NAME)}` } : {},
+    );
   }
 }
 
+/** @throws CommandFailed when it is no text, or holds nothing */
 function decoded(bytes: Buffer, file: string): string {
+  let text: string;
   try {
     // A byte order mark stays where it is.
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     throw new CommandFailed(`${file} is not UTF-8, as lock files are`);
   }
+  if (text.trim() !== '') return text;
+  throw new CommandFailed(`${file} is empty`, { hint: 'tofu init, or terraform init, writes the lock file anew' });
 }
 
 /** Whoever reads it meanwhile sees the old text or the new one. Links stay links, and the mode stays as it is. */

@@ -51,9 +51,10 @@ export class ServerCarrier implements CarrySource, ImportTarget {
   }
 
   async *packages(): AsyncGenerator<CarriedPackage> {
-    for (const { address, version, size, sha256, subdir = '', source } of (await this.#inventory()).modules) {
+    for (const one of (await this.#inventory()).modules) {
+      const { address, version, size, sha256, subdir = '', source, fingerprint } = one;
       const release = new ModuleRelease(ModuleAddress.parse(address), Version.parse(version));
-      yield { release, size, sha256: parseSha256(sha256), subdir, source, fingerprint: undefined };
+      yield { release, size, sha256: parseSha256(sha256), subdir, source, fingerprint };
     }
   }
 

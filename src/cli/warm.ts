@@ -29,8 +29,7 @@ export function addWarm(program: Command): void {
     .addOption(new Option('--client <client>', 'whose rules hold').choices(['opentofu', 'terraform']))
     .option('--stdin-name <name>', 'what the file on standard input would be called')
     .option('--json', 'one JSON object a line, as without a terminal')
-    .option('--detach', 'do not wait for the end')
-    .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : TROUBLE));
+    .option('--detach', 'do not wait for the end');
   addServerOptions(command).action(async (files: string[], options: WarmOptions) => {
     process.exitCode = TROUBLE;
     process.exitCode = await warm(files, options);

@@ -13,6 +13,9 @@ import type { Diagnostic, Requirements } from './requirements.ts';
 /** Schemes of the future are the CLI's business. */
 const FOREIGN_SCHEME = /^(?!(?:h1|zh):)[a-z0-9]+:./i;
 
+/** One line, and that a comment, which has swallowed what came after it. */
+const SQUEEZED = /^\s*(#|\/\/)[^\r\n]*provider[ \t]+"[^\r\n]*\s*$/;
+
 /** A `provider` block of a lock file. */
 export interface LockEntry {
   readonly address: ProviderAddress;
@@ -74,6 +77,17 @@ class Reading {
       this.found.error(placeOf(position), `${which}${message}`);
     }
     for (const item of body) this.#item(item);
+    if (this.entries.size > 0 || this.found.all.some(({ severity }) => severity === 'error')) return;
+    const [foreign] = body;
+    if (foreign) {
+      this.found.error(
+        placeOf(foreign.range.start),
+        'this is no lock file: it locks no provider, and holds other things',
+      );
+    } else if (SQUEEZED.test(text)) {
+      const why = 'the whole file is one comment with provider blocks in it: its line ends were lost on the way';
+      this.found.error('1:1', `${why} (curl -d drops them, --data-binary does not)`);
+    }
   }
 
   #item(item: HclItem): void {

@@ -36,9 +36,10 @@ export function parseModuleSource(text: string, defaultHostname: Hostname): Modu
   }
   try {
     const isFull = address.split('/').length === 4;
+    const [namespace = '', name = '', system = ''] = address.split('/');
     return {
       kind: 'registry',
-      address: ModuleAddress.parse(isFull ? address : `${defaultHostname}/${address}`),
+      address: isFull ? ModuleAddress.parse(address) : new ModuleAddress(defaultHostname, namespace, name, system),
       subdir: subdir === '' || subdir === '.' ? undefined : subdir,
     };
   } catch (error) {

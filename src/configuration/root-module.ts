@@ -147,7 +147,10 @@ export class RootModule {
         this.#tell('warning', { file: lock.file, at: entry.at }, message);
       }
       const locked = entry && lock && { file: lock.file, version: entry.version, hashes: entry.hashes };
-      return { address, constraints: all, locked, origins };
+      // It is the lock file that the version comes from.
+      const place = entry && lock && { file: lock.file, at: entry.at };
+      const isNamed = origins.some(({ file, at }) => file === place?.file && at === place.at);
+      return { address, constraints: all, locked, origins: place && !isNamed ? [place, ...origins] : origins };
     });
   }
 

@@ -34,6 +34,8 @@ export interface ModuleDocument {
   readonly subdir?: string;
   /** What the package was made of. */
   readonly source: string;
+  /** Changes when upstream has something else there. Absent where it gave none, and of servers that do not tell. */
+  readonly fingerprint?: string;
   /** RFC 3339. */
   readonly storedAt: string;
   /** RFC 3339; when it was stored, if it was never used. Absent where the server is older than that. */
@@ -100,7 +102,7 @@ export function archiveDocument({ stored, drift, lastUse, isPinned }: InventoryE
 }
 
 export function moduleDocument({ stored, drift, lastUse, isPinned }: ModuleInventoryEntry): ModuleDocument {
-  const { release, size, sha256, subdir, source, storedAt } = stored;
+  const { release, size, sha256, subdir, source, fingerprint, storedAt } = stored;
   return {
     address: release.module.toString(),
     version: release.version.toString(),
@@ -108,6 +110,7 @@ export function moduleDocument({ stored, drift, lastUse, isPinned }: ModuleInven
     sha256,
     ...(subdir !== '' && { subdir }),
     source,
+    ...(fingerprint !== undefined && { fingerprint }),
     storedAt: storedAt.toISOString(),
     lastUse: lastUse.toISOString(),
     ...(isPinned && { pinned: true }),

@@ -26,11 +26,23 @@ export interface GapReportDocument {
   readonly gaps: readonly GapDocument[];
   readonly diagnostics: readonly Diagnostic[];
   readonly platforms: readonly string[];
+  /** By whose rules the files were read: `opentofu` or `terraform`. */
+  readonly client: string;
+  /** The registry that was meant where none is named; absent when all are: then all clients read the same. */
+  readonly impliedHostname?: string;
   readonly present: { readonly archives: number; readonly packages: number };
 }
 
-export function gapReportDocument({ gaps, diagnostics, platforms, present }: GapReport): GapReportDocument {
-  return { gaps: gaps.map(gapDocument), diagnostics, platforms: platforms.map(String), present };
+export function gapReportDocument(report: GapReport): GapReportDocument {
+  const { gaps, diagnostics, platforms, client, impliedHostname, present } = report;
+  return {
+    gaps: gaps.map(gapDocument),
+    diagnostics,
+    platforms: platforms.map(String),
+    client,
+    ...(impliedHostname && { impliedHostname: impliedHostname.toString() }),
+    present,
+  };
 }
 
 function gapDocument(gap: Gap): GapDocument {

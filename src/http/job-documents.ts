@@ -48,6 +48,8 @@ export interface JobDocument extends JobProgressDocument {
 /** A job and what there was to say about its wish, as JSON. */
 export interface ToldJobDocument extends JobDocument {
   readonly diagnostics: JobFindings['diagnostics'];
+  /** The registry that was meant where none is named. */
+  readonly impliedHostname?: string | undefined;
 }
 
 /** A job with some of what it consists of, as JSON. */
@@ -74,7 +76,8 @@ export function jobEvent({ type, sequence, ...event }: JobEvent): ServerSentEven
 }
 
 function toldJobDocument({ head, findings }: Pick<Job, 'head' | 'findings'>): ToldJobDocument {
-  return { ...jobDocument(head), diagnostics: findings.diagnostics };
+  const { diagnostics, impliedHostname } = findings;
+  return { ...jobDocument(head), diagnostics, ...(impliedHostname !== undefined && { impliedHostname }) };
 }
 
 function progressDocument({ endedAt, totals, bytes, ...head }: JobHead): JobProgressDocument {

@@ -1,3 +1,4 @@
+import type { Hostname } from '../address/hostname.ts';
 import type { Platform } from '../address/platform.ts';
 import type { Diagnostic } from '../configuration/requirements.ts';
 import { NotFound } from '../errors.ts';
@@ -15,6 +16,8 @@ export interface CarrySelection {
   readonly missing: readonly { readonly what: string; readonly reason: string }[];
   /** What is to be said of their files. */
   readonly diagnostics: readonly Diagnostic[];
+  /** The registry that was meant where none is named. */
+  readonly impliedHostname: Hostname | undefined;
 }
 
 /**
@@ -43,6 +46,7 @@ export async function selectCarried(
     isWanted: (carried) => wanted.has('archive' in carried ? `${carried.archive}` : `${carried.release}`),
     missing,
     diagnostics: read.diagnostics,
+    impliedHostname: read.impliedHostname,
   };
 }
 

@@ -193,15 +193,23 @@ export class Cooldown<A extends MirroredAddress> {
   }
 
   #ageOf(address: A): number | undefined {
-    const rule = this.#rules.patterns.find((pattern) => pattern.address.matches(address));
-    return rule ? rule.age : this.#rules.default;
+    return ageOf(this.#rules, address);
   }
 
   #isAllowed(address: A, version: Version): boolean {
-    return this.#rules.allow.some(
-      (entry) => entry.version.toString() === version.toString() && entry.address.matches(address),
-    );
+    return isAllowed(this.#rules, address, version);
   }
+}
+
+/** Milliseconds that its versions have to be old; `undefined` when they need not be. */
+export function ageOf({ patterns, default: otherwise }: CooldownRules, address: MirroredAddress): number | undefined {
+  const rule = patterns.find((pattern) => pattern.address.matches(address));
+  return rule ? rule.age : otherwise;
+}
+
+/** Whether a version is there at any age. */
+export function isAllowed({ allow }: CooldownRules, address: MirroredAddress, version: Version): boolean {
+  return allow.some((entry) => entry.version.toString() === version.toString() && entry.address.matches(address));
 }
 
 const NONE: ReadonlyMap<string, number> = new Map();

@@ -1,4 +1,6 @@
+import { ProviderArchive } from '../address/archive.ts';
 import { zipHash } from '../address/hash.ts';
+import type { Hostname } from '../address/hostname.ts';
 import type { MirroredAddress } from '../address/mirrored-address.ts';
 import type { Platform } from '../address/platform.ts';
 import { Version } from '../address/version.ts';
@@ -14,9 +16,11 @@ import type {
 import { LarderError } from '../errors.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import type { ModuleStore, StoredPackage } from '../store/module-store.ts';
+import { KeptKnowledge } from './kept-knowledge.ts';
 import { readModuleFiles } from './module-files.ts';
 import type { Policy } from './policy.ts';
 import { parseStatementFile } from './release-statement.ts';
+import { exactly, type TooNewVersions, tooNewWords } from './too-new.ts';
 import { isForAll } from './upstream-answers.ts';
 import type { Wish } from './wanted.ts';
 import type { WishReader } from './wish-reader.ts';
@@ -24,10 +28,13 @@ import type { WishReader } from './wish-reader.ts';
 /**
  * - `archive`: a provider's version is known, and its archive for a platform is not stored
  * - `provider`, `module`: no version that is stored is accepted
+ * - `unsupported`: a provider's version does not exist for a platform, wherever it is fetched from
+ * - `young`: it is not stored, and too new to be brought in yet (cooldown)
  * - `lock`: an archive is stored, and the lock file accepts none of its hashes
+ * - `contradicted`: the same, and the lock file has a digest that the registry's SHA256SUMS does not list
  * - `refused`: it is not to be had here, stored or not
  */
-export type GapKind = 'archive' | 'provider' | 'module' | 'lock' | 'refused';
+export type GapKind = 'archive' | 'provider' | 'module' | 'unsupported' | 'young' | 'lock' | 'contradicted' | 'refused';
 
 /** One thing that `init` would fail on. */
 export interface Gap {
@@ -53,6 +60,10 @@ export interface GapReport {
   readonly gaps: readonly Gap[];
   readonly diagnostics: readonly Diagnostic[];
   readonly platforms: readonly Platform[];
+  /** By whose rules the files were read. */
+  readonly client: Wish['client'];
+  /** The registry that was meant where none is named; `undefined` when all are: then all clients read the same. */
+  readonly impliedHostname: Hostname | undefined;
   /** What was looked for and is here. */
   readonly present: { readonly archives: number; readonly packages: number };
 }
@@ -62,6 +73,8 @@ interface GapsDeps {
   readonly policy: Pick<Policy, 'admit'>;
   readonly archives: Pick<ArchiveStore, 'list' | 'getRelease' | 'computePackageHash'>;
   readonly modules: Pick<ModuleStore, 'list' | 'read'>;
+  /** What is known to be too new to be brought in. Nothing, where that is not remembered. */
+  readonly tooNew?: Pick<TooNewVersions, 'find'> | undefined;
 }
 
 /** Whether whoever asks may know of an address. */
@@ -81,20 +94,24 @@ export class Gaps {
   /** @throws StorageFailed */
   async find(wish: Wish, mayHave: MayHave = () => true): Promise<GapReport> {
     const search = new Search(this.#deps, mayHave);
-    const { requirements, platforms, diagnostics } = await this.#deps.reader.read(wish, (call) =>
-      search.childPackage(call),
-    );
+    const read = await this.#deps.reader.read(wish, (call) => search.childPackage(call));
+    const { requirements, platforms, diagnostics, impliedHostname } = read;
     for (const requirement of requirements.providers) await search.provider(requirement, platforms);
     for (const call of requirements.modules) await search.module(call);
     const all = [...diagnostics, ...search.diagnostics];
-    return { gaps: search.gaps, diagnostics: all, platforms, present: search.present };
+    const { client } = wish;
+    return { gaps: search.gaps, diagnostics: all, platforms, client, impliedHostname, present: search.present };
   }
 }
+
+/** What does not apply is left out. */
+type FoundGap = Omit<Gap, 'version' | 'stored' | 'lockFile'> & Partial<Gap>;
 
 /** One look at everything. */
 class Search {
   readonly #deps: GapsDeps;
   readonly #mayHave: MayHave;
+  readonly #kept: KeptKnowledge;
   readonly #gaps = new Map<string, Gap>();
   readonly #archives = new Set<string>();
   readonly #packages = new Set<string>();
@@ -103,6 +120,7 @@ class Search {
   constructor(deps: GapsDeps, mayHave: MayHave) {
     this.#deps = deps;
     this.#mayHave = mayHave;
+    this.#kept = new KeptKnowledge(deps);
   }
 
   get gaps(): readonly Gap[] {
@@ -144,12 +162,8 @@ class Search {
       return;
     }
     const versions = newestFirst(all.map(({ release }) => release.version));
-    this.#tell({
-      ...about,
-      kind: 'module',
-      stored: versions,
-      reason: `${noneStored(versions, constraint)}; what it requires in turn is not known`,
-    });
+    const reason = `${noneStored(versions, constraint)}; what it requires in turn is not known`;
+    await this.#tellUnlessYoung({ ...about, kind: 'module', stored: versions, reason });
   }
 
   async provider(requirement: ProviderRequirement, platforms: readonly Platform[]): Promise<void> {
@@ -165,18 +179,27 @@ class Search {
     const stored = newestFirst(all.map(({ archive }) => archive.version));
     const version = locked?.version ?? constraint.select(stored)[0];
     if (!version) {
-      this.#tell({ ...about, kind: 'provider', platforms, stored, reason: noneStored(stored, constraint) });
+      const reason = noneStored(stored, constraint);
+      await this.#tellUnlessYoung({ ...about, kind: 'provider', platforms, stored, reason });
       return;
     }
     const ofVersion = all.filter(({ archive }) => String(archive.version) === String(version));
     for (const platform of platforms) {
       const found = ofVersion.find(({ archive }) => String(archive.platform) === String(platform));
       const what = { ...about, version, platforms: [platform], stored };
-      if (!found) {
-        this.#tell({ ...what, kind: 'archive', reason: `it is not stored${instead(ofVersion, stored)}` });
+      const archive = new ProviderArchive(address, version, platform);
+      if (!found && (await this.#kept.doesNotExist(archive))) {
+        this.#tell({ ...what, kind: 'unsupported', reason: `SHA256SUMS of it lists nothing for ${platform}` });
+      } else if (!found) {
+        const reason = `it is not stored${instead(ofVersion, stored)}`;
+        await this.#tellUnlessYoung({ ...what, kind: 'archive', reason });
       } else if (locked && !(await this.#isCovered(found, locked))) {
-        const reason = `${locked.file} accepts no hash of the archive that is stored`;
-        this.#tell({ ...what, kind: 'lock', lockFile: locked.file, reason });
+        const accepts = `${locked.file} accepts no hash of the archive that is stored`;
+        const foreign = await this.#kept.foreignDigest(archive, locked.hashes);
+        const kind = foreign === undefined ? 'lock' : 'contradicted';
+        const reason =
+          foreign === undefined ? accepts : `${accepts}, and has ${foreign}, which SHA256SUMS does not list`;
+        this.#tell({ ...what, kind, lockFile: locked.file, reason });
       } else {
         this.#archives.add(String(found.archive));
         await this.#lookForStatement(found, origins);
@@ -191,6 +214,15 @@ class Search {
     if (stored.h1 && hashes.includes(stored.h1)) return true;
     const computed = await this.#deps.archives.computePackageHash(stored);
     return computed !== undefined && (hashes.includes(computed.unpacked) || hashes.includes(computed.zip));
+  }
+
+  /** What is not there yet for anybody cannot be warmed. */
+  async #tellUnlessYoung(gap: FoundGap): Promise<void> {
+    const { address, version, constraint } = gap;
+    const exact = version ? exactly(version) : constraint;
+    const young = await this.#deps.tooNew?.find(address, exact);
+    if (!young) return this.#tell(gap);
+    this.#tell({ ...gap, kind: 'young', reason: `${gap.reason}; ${tooNewWords(young)}` });
   }
 
   /** Clients that verify signatures themselves want to know what was signed, and by whom. */
@@ -219,7 +251,7 @@ class Search {
   }
 
   /** The same gap of several requirements is one. */
-  #tell(gap: Omit<Gap, 'version' | 'stored' | 'lockFile'> & Partial<Gap>): void {
+  #tell(gap: FoundGap): void {
     const { kind, address, version, constraint, platforms, lockFile = '' } = gap;
     const key = [kind, address, version ?? constraint, platforms.join(','), lockFile].join('|');
     const known = this.#gaps.get(key);

@@ -1,4 +1,5 @@
 import type { Hash } from '../address/hash.ts';
+import type { Hostname } from '../address/hostname.ts';
 import type { Diagnostic, Severity } from '../configuration/requirements.ts';
 import type { JobFindings } from './job.ts';
 import type { PlannedItem, WantedItem } from './wanted.ts';
@@ -10,11 +11,23 @@ export const MAX_DIAGNOSTICS = 1_000;
 const WEIGHTS: Readonly<Record<Severity, number>> = { error: 0, warning: 1, note: 2 };
 
 /** What there is to say about a wish that was planned. */
-export function findingsOf(items: readonly PlannedItem[], diagnostics: readonly Diagnostic[]): JobFindings {
+export function findingsOf({
+  items,
+  diagnostics,
+  impliedHostname,
+}: {
+  readonly items: readonly PlannedItem[];
+  readonly diagnostics: readonly Diagnostic[];
+  readonly impliedHostname?: Hostname | undefined;
+}): JobFindings {
   const locked = items.flatMap((one) =>
     'wanted' in one && one.locked ? [[versionOf(one.wanted), [...one.locked]] as [string, Hash[]]] : [],
   );
-  return { diagnostics: gravest(diagnostics), locks: Object.fromEntries(locked) };
+  return {
+    diagnostics: gravest(diagnostics),
+    ...(impliedHostname && { impliedHostname: impliedHostname.toString() }),
+    locks: Object.fromEntries(locked),
+  };
 }
 
 /** What is locked is a version of a provider, on whatever platform. */

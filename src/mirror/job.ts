@@ -68,6 +68,8 @@ const findingsShape = z.object({
       message: z.string(),
     }),
   ),
+  /** The registry that was meant where none is named. */
+  impliedHostname: z.string().optional(),
   /** What lock files accept, by `ADDRESS VERSION`. */
   locks: z.record(z.string(), z.array(z.string().transform(parseHash))),
 });

@@ -7,7 +7,7 @@ import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
 import type { ReadableArchive } from '../cache/readable-archive.ts';
 import { attributeOf } from '../configuration/hcl.ts';
-import { type LockEntry, readLockFile } from '../configuration/lock-file.ts';
+import { type LockEntry, type LockFile, readLockFile } from '../configuration/lock-file.ts';
 import { withHashes } from '../configuration/lock-file-hashes.ts';
 import type { Diagnostic } from '../configuration/requirements.ts';
 import { Forbidden, hasCode, IntegrityMismatch, InvalidAddress, LarderError, NotFound } from '../errors.ts';
@@ -92,7 +92,8 @@ export class LockCompletion {
       const added = providers[index]?.added ?? [];
       return added.length === 0 ? [] : [[entry.address.toString(), [...entry.hashes, ...added]]];
     });
-    return { text: withHashes(text, lock, new Map(changes)), providers, diagnostics: lock.diagnostics };
+    const diagnostics = [...lock.diagnostics, ...locksNothing(lock)];
+    return { text: withHashes(text, lock, new Map(changes)), providers, diagnostics };
   }
 
   async #report(entry: LockEntry, request: LockRequest): Promise<LockReport> {
@@ -205,6 +206,12 @@ export class LockCompletion {
     if (known.length === 0 || !wrong) return;
     throw contradicted(entry, wrong, `its archives have ${named(known)}`);
   }
+}
+
+/** Whoever has it completed means another file, or has lost what was in it. */
+function locksNothing({ file, entries, diagnostics }: LockFile): Diagnostic[] {
+  if (entries.length > 0 || diagnostics.some(({ severity }) => severity === 'error')) return [];
+  return [{ file, at: '1:1', severity: 'warning', message: 'nothing in this file locks a provider' }];
 }
 
 /** Where SHA256SUMS of a version comes from. */

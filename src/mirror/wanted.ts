@@ -1,5 +1,6 @@
 import type { ProviderArchive } from '../address/archive.ts';
 import type { Hash } from '../address/hash.ts';
+import type { Hostname } from '../address/hostname.ts';
 import type { ModuleRelease } from '../address/module.ts';
 import type { Platform } from '../address/platform.ts';
 import type { Diagnostic, Requirements } from '../configuration/requirements.ts';
@@ -38,4 +39,6 @@ export interface ReadWish {
   readonly requirements: Requirements;
   readonly platforms: readonly Platform[];
   readonly diagnostics: readonly Diagnostic[];
+  /** Whose registry is meant where none is named; `undefined` when all are named: then nobody's rules decide about that. */
+  readonly impliedHostname: Hostname | undefined;
 }

@@ -1,6 +1,7 @@
 import pLimit from 'p-limit';
 import { ProviderArchive } from '../address/archive.ts';
 import type { Hash } from '../address/hash.ts';
+import type { MirroredAddress } from '../address/mirrored-address.ts';
 import { ModuleRelease } from '../address/module.ts';
 import type { Platform } from '../address/platform.ts';
 import type { Version } from '../address/version.ts';
@@ -12,6 +13,7 @@ import type { Logger } from '../logger.ts';
 import { readModuleFiles } from './module-files.ts';
 import type { ModuleMirror } from './module-mirror.ts';
 import type { ProviderMirror } from './provider-mirror.ts';
+import { type Accepting, exactly, type TooNewVersions, tooNewWords } from './too-new.ts';
 import type { PlannedItem, ReadWish } from './wanted.ts';
 
 /** Requirements that are looked up at a time: what clients ask for meanwhile shall not wait for that. */
@@ -20,6 +22,8 @@ const CONCURRENT_LOOK_UPS = 4;
 interface WarmPlanDeps {
   readonly providers: Pick<ProviderMirror, 'listVersions' | 'listPackages'>;
   readonly modules: Pick<ModuleMirror, 'list' | 'locate' | 'openPackage'>;
+  /** What lists lack because it is too new. Without it, nothing is. */
+  readonly tooNew?: Pick<TooNewVersions, 'find'> | undefined;
   readonly logger: Logger;
 }
 
@@ -27,11 +31,13 @@ interface WarmPlanDeps {
 export class WarmPlan {
   readonly #providers: WarmPlanDeps['providers'];
   readonly #modules: WarmPlanDeps['modules'];
+  readonly #tooNew: WarmPlanDeps['tooNew'];
   readonly #logger: Logger;
 
   constructor(deps: WarmPlanDeps) {
     this.#providers = deps.providers;
     this.#modules = deps.modules;
+    this.#tooNew = deps.tooNew;
     this.#logger = deps.logger;
   }
 
@@ -86,6 +92,7 @@ export class WarmPlan {
     const { versions } = await this.#modules.list(address);
     const [newest] = constraint.select(versions);
     if (newest) return new ModuleRelease(address, newest);
+    await this.#refuseYoung(address, constraint);
     throw new NotFound(noneFits(`${address.hostname} has no version of ${address.written}`, constraint, versions));
   }
 
@@ -101,10 +108,12 @@ export class WarmPlan {
       const { versions } = await this.#providers.listVersions(address);
       const version = locked?.version ?? constraint.select(versions)[0];
       const what = `${address.hostname} has no version of ${address.namespace}/${address.type}`;
+      if (!version) await this.#refuseYoung(address, constraint);
       if (!version) throw new NotFound(noneFits(what, constraint, versions));
       const { archives, stale } = await this.#providers.listPackages(address, version);
       const known = new Set(archives.map(({ archive }) => String(archive.platform)));
       if (known.size === 0) {
+        await this.#refuseYoung(address, exactly(version));
         // A sealed mirror has not asked whether there is one.
         throw new NotFound(
           stale?.missing ?? `${address.hostname} has no version ${version} of ${address.namespace}/${address.type}`,
@@ -122,6 +131,12 @@ export class WarmPlan {
     } catch (error) {
       return [this.#failed(`${address}${locked ? ` ${locked.version}` : wordsOf(constraint)}`, error)];
     }
+  }
+
+  /** @throws NotFound naming the date from which it is there, when that is why nothing that is accepted is there */
+  async #refuseYoung(address: MirroredAddress, constraint: Accepting): Promise<void> {
+    const young = await this.#tooNew?.find(address, constraint);
+    if (young) throw new NotFound(`${address} ${tooNewWords(young)}`);
   }
 
   #failed(unplanned: string, error: unknown): PlannedItem {

@@ -4,6 +4,7 @@ import { Forbidden } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ModuleMirror } from './module-mirror.ts';
 import type { ProviderMirror } from './provider-mirror.ts';
+import type { TooNewVersions } from './too-new.ts';
 import type { PlannedItem, Wish } from './wanted.ts';
 import { nameOf } from './warm.ts';
 import { WarmPlan } from './warm-plan.ts';
@@ -17,17 +18,20 @@ export class WarmPlanner {
   readonly #reader: WishReader;
   readonly #providers: Pick<ProviderMirror, 'listVersions' | 'listPackages'>;
   readonly #modules: Modules;
+  readonly #tooNew: Pick<TooNewVersions, 'find'> | undefined;
   readonly #logger: Logger;
 
   constructor(deps: {
     reader: WishReader;
     providers: Pick<ProviderMirror, 'listVersions' | 'listPackages'>;
     modules: Modules;
+    tooNew?: Pick<TooNewVersions, 'find'> | undefined;
     logger: Logger;
   }) {
     this.#reader = deps.reader;
     this.#providers = deps.providers;
     this.#modules = deps.modules;
+    this.#tooNew = deps.tooNew;
     this.#logger = deps.logger;
   }
 
@@ -40,6 +44,7 @@ export class WarmPlanner {
     const plan = new WarmPlan({
       providers: this.#providers,
       modules: noting(this.#modules, broughtIn),
+      tooNew: this.#tooNew,
       logger: this.#logger,
     });
     const read = await this.#reader.read(wish, async (call) => {
@@ -57,7 +62,7 @@ export class WarmPlanner {
       onPlanned(item);
     }
     signal.throwIfAborted();
-    return { items, diagnostics: read.diagnostics, broughtIn };
+    return { items, diagnostics: read.diagnostics, impliedHostname: read.impliedHostname, broughtIn };
   }
 }
 

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Hostname } from '../address/hostname.ts';
 import type { MirroredAddress } from '../address/mirrored-address.ts';
 import type { Diagnostic } from '../configuration/requirements.ts';
 import { hasCode, LarderError } from '../errors.ts';
@@ -25,6 +26,8 @@ export type MayWarm = (address: MirroredAddress) => boolean;
 export interface PlannedWish {
   readonly items: readonly PlannedItem[];
   readonly diagnostics: readonly Diagnostic[];
+  /** The registry that was meant where none is named. */
+  readonly impliedHostname?: Hostname | undefined;
   /** Names of what had to be fetched to find that out. */
   readonly broughtIn: ReadonlySet<string>;
 }
@@ -135,11 +138,12 @@ export class WarmRun {
   async #plan(may: MayWarm): Promise<void> {
     const wish = await this.#record.wish();
     if (!wish) throw new LostWish();
-    const { items, diagnostics, broughtIn } = await this.#planWhileOpen(wish, may);
+    const planned = await this.#planWhileOpen(wish, may);
+    const { items, broughtIn } = planned;
     // Those that it was not told of one by one.
     for (const item of items) this.#found(item);
     for (const name of broughtIn) this.#broughtIn.add(name);
-    this.#progress.planned(items, findingsOf(items, diagnostics));
+    this.#progress.planned(items, findingsOf(planned));
     await this.#record.write();
   }
 

@@ -55,9 +55,10 @@ export class WishReader {
    * @param childPackage without it, what modules of registries require is not known
    */
   async read(wish: Wish, childPackage?: ReadChildPackage): Promise<ReadWish> {
+    const defaultHostname = DEFAULT_HOSTNAMES[wish.client];
     const options = {
       client: wish.client,
-      defaultHostname: DEFAULT_HOSTNAMES[wish.client],
+      defaultHostname,
       converter: this.#converter,
       ...(childPackage && { childPackage }),
     };
@@ -69,12 +70,31 @@ export class WishReader {
       ...read,
       ...(await withinModules(read, options)),
     ]);
+    const { providers, modules } = requirements;
+    const diagnostics = [...requirements.diagnostics, ...leftOut(others, others.length === wish.files.length)];
     return {
       requirements,
       platforms: firstNonEmpty(wish.platforms, platformsOf(read), this.#defaultPlatforms),
-      diagnostics: [...requirements.diagnostics, ...leftOut(others, others.length === wish.files.length)],
+      diagnostics: [...diagnostics, ...saysNothing(wish.files, requirements, diagnostics)],
+      // Nobody else has this very object: what was named was parsed.
+      impliedHostname: [...providers, ...modules].some(({ address }) => address.hostname === defaultHostname)
+        ? defaultHostname
+        : undefined,
     };
   }
+}
+
+/** What asks for nothing is hardly what somebody meant to ask about. */
+function saysNothing(
+  [first, ...more]: readonly WishFile[],
+  { providers, modules }: Requirements,
+  diagnostics: readonly Diagnostic[],
+): Diagnostic[] {
+  const isExplained = diagnostics.some(({ severity }) => severity === 'error');
+  if (!first || isExplained || providers.length + modules.length > 0) return [];
+  const which = more.length > 0 ? `in these ${more.length + 1} files` : 'in this file';
+  const message = `nothing ${which} needs a provider or a module of a registry`;
+  return [{ file: normalisePath(first.path), at: undefined, severity: 'warning', message }];
 }
 
 function sorted(files: readonly WishFile[]) {

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { shown } from '../../src/cli/gaps.ts';
 import { startScene } from '../mirror/scene.ts';
 import { afterTest } from '../support/after-test.ts';
 import { runLarder } from '../support/command.ts';
@@ -30,6 +31,30 @@ async function begin() {
   const there = ['--server', url, '--ca', setup.caFile, '--token', TOKEN];
   return { ...scene, directory, there, here: ['--config', setup.configFile], address };
 }
+
+describe('a report for people', () => {
+  const NOTHING = { gaps: [], diagnostics: [], platforms: ['linux_amd64'], client: 'opentofu' };
+  const gap = { kind: 'lock', address: 'h.test/acme/widget', version: '1.0.0', reason: 'no', stored: [], wantedBy: [] };
+
+  it('says by whose rules the files were read, and gives no all-clear for what needs nothing', () => {
+    const impliedHostname = 'registry.opentofu.org';
+    const report = { ...NOTHING, present: { archives: 1, packages: 0 } };
+    expect(shown({ ...report, impliedHostname })).toBe(
+      'no gaps for linux_amd64, as OpenTofu reads these files (--client terraform otherwise): 1 archive and 0 module packages are here',
+    );
+    expect(shown(report)).toBe('no gaps for linux_amd64: 1 archive and 0 module packages are here');
+    expect(shown({ ...NOTHING, present: { archives: 0, packages: 0 } })).not.toContain('no gaps');
+  });
+
+  it('advises to complete a lock file only where that can be', () => {
+    const report = { ...NOTHING, present: { archives: 0, packages: 0 } };
+    const one = { ...gap, lockFile: '.terraform.lock.hcl' };
+    expect(shown({ ...report, gaps: [{ ...one, kind: 'lock' }] })).toContain('larder lock');
+    const contradicted = shown({ ...report, gaps: [{ ...one, kind: 'contradicted' }] });
+    expect(contradicted).not.toContain('larder lock');
+    expect(contradicted).toContain('find out where that came from');
+  });
+});
 
 describe('larder gaps', () => {
   it('exits with 0 when there is nothing that would fail, on a server and in its directory', PROCESSES, async () => {

@@ -27,6 +27,16 @@ function terminal(columns: number) {
   return { written, display: new JobStatusLine(stream) };
 }
 
+it('tells by whose rules the files were read, where a registry was implied', () => {
+  const implied = { ...JOB, diagnostics: [], impliedHostname: 'registry.opentofu.org' };
+  expect(shownJob(implied, [])).toMatch(
+    /^4 items: .*, as OpenTofu reads these files \(--client terraform otherwise\)$/,
+  );
+  const wish = { ...JOB.wish, client: 'terraform' };
+  expect(shownJob({ ...implied, wish }, [])).toContain('as Terraform reads these files (--client opentofu otherwise)');
+  expect(shownJob(JOB, [])).not.toContain('reads these files');
+});
+
 describe('a job on a terminal', () => {
   it('is one line that is drawn again, and never wraps', () => {
     const { written, display } = terminal(40);

@@ -123,8 +123,34 @@ describe('larder lock', () => {
       stdout: '',
       stderr: `larder: ${broken} is not UTF-8, as lock files are\n`,
     });
-    expect(noFile.stderr).toMatch(/absent\.hcl cannot be read \(ENOENT\)/);
+    expect(noFile.stderr).toMatch(/absent\.hcl does not exist/);
     expect(noFile.code).toBe(2);
     expect(await readFile(contradicting, 'utf8')).toBe(lock([`zh:${'0'.repeat(64)}`]));
+  });
+
+  it('refuses what is no lock file, and says what is wrong with it', PROCESSES, async () => {
+    const { there, here, directory, write, address } = await begin();
+    const configuration = await write('main.tf', `terraform {}\nprovider "widget" {}\n`);
+    const empty = await write('empty.hcl', '\n');
+    const other = await write('other.hcl', 'terraform {}\n');
+    const bare = await write('header.hcl', '# This file is maintained automatically by "tofu init".\n');
+    const squeezed = await write('squeezed.hcl', `# Made by "tofu init".provider "${address}" {  version = "1.0.0"}`);
+    const [named, nothing, folder, foreign, header, comment] = await Promise.all([
+      runLarder(['lock', configuration, ...there]),
+      runLarder(['lock', empty, ...there]),
+      runLarder(['lock', directory, ...here]),
+      runLarder(['lock', other, ...here]),
+      runLarder(['lock', bare, ...there]),
+      runLarder(['lock', squeezed, ...there]),
+    ]);
+    expect(named).toMatchObject({ code: 2, stdout: '' });
+    expect(named.stderr).toBe(
+      `larder: ${configuration} is no lock file\nthat of its directory is ${directory}/.terraform.lock.hcl\n`,
+    );
+    expect(nothing).toMatchObject({ code: 2, stderr: expect.stringMatching(/empty\.hcl is empty\n.*init/) });
+    expect(folder).toMatchObject({ code: 2, stderr: expect.stringMatching(/is a directory, not a file\n.*lock\.hcl/) });
+    expect(foreign).toMatchObject({ code: 1, stdout: expect.stringContaining('this is no lock file') });
+    expect(header).toMatchObject({ code: 0, stdout: expect.stringContaining('nothing in this file locks a provider') });
+    expect(comment).toMatchObject({ code: 1, stdout: expect.stringContaining('the whole file is one comment') });
   });
 });

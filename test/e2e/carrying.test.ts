@@ -65,6 +65,11 @@ async function begin({ further = [] as readonly string[] } = {}) {
   return { registry, published, larder, http, there };
 }
 
+/** Directories too. */
+function filesIn(from: string): Promise<string[]> {
+  return readdir(from, { recursive: true });
+}
+
 /** The result must be a good one; when it is not, what was said is the first thing one wants to know. */
 function good<T extends { readonly code: number | null; readonly stdout: string; readonly stderr: string }>(
   result: T,
@@ -251,6 +256,21 @@ describe('larder export and larder import', () => {
     expect(first.lines().map(({ outcome }) => outcome)).toEqual(['copied', 'copied', 'copied']);
     const again = good(await runLarder(['export', target, '--json', '--config', larder.setup.configFile]));
     expect(again.lines().map(({ outcome }) => outcome)).toEqual(['unchanged', 'unchanged', 'unchanged']);
+    // Out of the server and out of its directory comes the same.
+    const other = await directory();
+    good(await runLarder(['export', other, '--config', larder.setup.configFile]));
+    expect((await filesIn(target)).sort()).toEqual((await filesIn(other)).sort());
+    expect((await filesIn(target)).filter((name) => !name.includes('/')).sort()).toEqual([
+      'larder-export.json',
+      'modules',
+      'nginx-http.conf',
+      'nginx-server.conf',
+      'providers',
+      'registry',
+    ]);
+    for (const name of ['larder-export.json', `modules/${REGISTRY}/acme/net/aws/1.0.0.json`]) {
+      expect(await readFile(join(target, name), 'utf8'), name).toBe(await readFile(join(other, name), 'utf8'));
+    }
     await larder.close();
     await registry.stop();
 

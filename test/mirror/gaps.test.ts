@@ -217,6 +217,80 @@ describe('gaps', () => {
     expect(await gapsOf([])).toEqual([]);
   });
 
+  it('of a lock file that contradicts SHA256SUMS are not to be mended by completing it', async () => {
+    const scene = await begin();
+    await store(scene, '1.1.0');
+    const foreign = `zh:${'0'.repeat(64)}`;
+    // SHA256SUMS is kept once the version was asked for.
+    expect((await scene.version('1.1.0')).status).toBe(200);
+    const { gaps } = await scene.ask({ '.terraform.lock.hcl': lock(scene, '1.1.0', [foreign]) });
+    expect(gaps).toMatchObject([{ kind: 'contradicted', lockFile: '.terraform.lock.hcl' }]);
+    expect(gaps[0].reason).toContain(`and has ${foreign}, which SHA256SUMS does not list`);
+  });
+
+  it('of platforms that a version does not exist for are not to be warmed', async () => {
+    const scene = await begin();
+    await store(scene, '1.1.0');
+    const { gaps } = await scene.ask({ 'main.tf.json': widget(scene, '1.1.0') }, { platforms: ['windows_arm64'] });
+    expect(gaps).toMatchObject([{ kind: 'unsupported', reason: 'SHA256SUMS of it lists nothing for windows_arm64' }]);
+    expect(gaps[0]).not.toHaveProperty('warm');
+  });
+
+  it('of versions that are too new are not to be warmed before their time', async () => {
+    const scene = await begin({ cooldown: { default: '7d' }, freshness: { versions: '1s' } });
+    await store(scene, '1.1.0');
+    await scene.registry.addProvider({ namespace: 'acme', type: 'widget', version: '1.3.0' });
+    const listed = async () => {
+      await scene.index();
+      return scene.ask({ 'main.tf.json': widget(scene, '1.3.0') });
+    };
+    await eventually(async () => (await listed()).gaps[0]?.kind).toBe('young');
+    const { gaps } = await listed();
+    expect(gaps[0].reason).toMatch(/1\.3\.0 is too new for this mirror; it is there from \d{4}-\S+Z on \(cooldown\)$/);
+    expect(gaps[0]).not.toHaveProperty('warm');
+    const { gaps: others } = await scene.ask({ 'main.tf.json': widget(scene, '1.2.0') });
+    expect(others).toMatchObject([{ warm: { providers: [expect.stringContaining('@1.2.0')] } }]);
+  });
+
+  it('are told with whose rules the files were read by, where that makes a difference', async () => {
+    const scene = await begin();
+    const implied = { terraform: { required_providers: { widget: { source: 'acme/widget' } } } };
+    expect(await scene.ask({ 'main.tf.json': implied })).toMatchObject({
+      client: 'opentofu',
+      impliedHostname: 'registry.opentofu.org',
+    });
+    expect(await scene.ask({ 'main.tf.json': implied }, { client: 'terraform' })).toMatchObject({
+      client: 'terraform',
+      impliedHostname: 'registry.terraform.io',
+    });
+    expect(await scene.ask({ 'main.tf.json': widget(scene) })).not.toHaveProperty('impliedHostname');
+  });
+
+  it('of files that need nothing are none, and that is said', async () => {
+    const scene = await begin();
+    const header = { 'live/.terraform.lock.hcl': '# This file is maintained automatically by "tofu init".\n' };
+    expect(await scene.ask(header)).toMatchObject({
+      gaps: [],
+      diagnostics: [
+        { severity: 'warning', message: 'nothing in this file needs a provider or a module of a registry' },
+      ],
+    });
+    const squeezed = { '.terraform.lock.hcl': `# Made by init.provider "${scene.registry.hostname}/acme/widget" {  }` };
+    expect(await scene.ask(squeezed)).toMatchObject({
+      gaps: [],
+      diagnostics: [{ severity: 'error', message: expect.stringContaining('its line ends were lost') }],
+    });
+  });
+
+  it('name the lock file that the version comes from, and who else asks for the provider', async () => {
+    const scene = await begin();
+    const files = { 'main.tf.json': widget(scene), '.terraform.lock.hcl': lock(scene, '1.2.0', []) };
+    const { gaps } = await scene.ask(files);
+    expect(gaps).toMatchObject([
+      { version: '1.2.0', wantedBy: [{ file: '.terraform.lock.hcl' }, { file: 'main.tf.json' }] },
+    ]);
+  });
+
   it('R70: are what stored modules need in turn', async () => {
     const scene = await begin();
     const { registry } = scene;

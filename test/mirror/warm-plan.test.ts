@@ -28,7 +28,11 @@ const WIDGETS: Published = {
   },
 };
 
-function planOf(published: Published, modules: Record<string, string[]> = {}) {
+function planOf(
+  published: Published,
+  modules: Record<string, string[]> = {},
+  tooNew?: ConstructorParameters<typeof WarmPlan>[0]['tooNew'],
+) {
   const asked: string[] = [];
   const logger = recordingLogger();
   const plan = new WarmPlan({
@@ -61,6 +65,7 @@ function planOf(published: Published, modules: Record<string, string[]> = {}) {
       locate: () => Promise.reject(new Error('not asked')),
       openPackage: () => Promise.reject(new Error('not asked')),
     },
+    tooNew,
     logger,
   });
   return { plan, asked, logger };
@@ -92,6 +97,7 @@ async function itemsOf(
     requirements: { providers, modules, diagnostics: [] },
     platforms: platforms.map(Platform.parse),
     diagnostics: [],
+    impliedHostname: undefined,
   };
   for await (const item of plan.items(wish)) items.push(item);
   return items;
@@ -128,6 +134,36 @@ describe('the version of a provider', () => {
   it('goes without hashes where a lock file holds none', async () => {
     const items = await itemsOf(planOf(WIDGETS), [provider(WIDGET, [], ['1.0.0', []])]);
     expect(items.map(shown)).toEqual(['1.0.0 linux_amd64']);
+  });
+});
+
+describe('a version that is only too new', () => {
+  const until = new Date('2026-03-04T05:06:07Z');
+  const tooNew = {
+    find: async (_: unknown, accepted: { select(versions: readonly Version[]): Version[] }) => {
+      const [version] = accepted.select([Version.parse('3.0.0')]);
+      return version && { version, until };
+    },
+  };
+  const words = '3.0.0 is too new for this mirror; it is there from 2026-03-04T05:06:07.000Z on (cooldown)';
+
+  it.each([
+    ['asked for', provider(WIDGET, ['3.0.0']), `${WIDGET} 3.0.0`],
+    ['locked', provider(WIDGET, [], ['3.0.0', []]), `${WIDGET} 3.0.0`],
+    ['the only one of a range', provider(WIDGET, ['~> 3.0']), `${WIDGET} ~> 3.0`],
+  ])('is said to be that, with the date from which it is there: %s', async (_, requirement, name) => {
+    const items = await itemsOf(planOf(WIDGETS, {}, tooNew), [requirement]);
+    expect(items.map(shown)).toEqual([`failed ${name}: ${WIDGET} ${words}`]);
+  });
+
+  it('is said to be that of modules, too, and what does not exist is not', async () => {
+    const address = `${HOST}/acme/net/aws`;
+    const plan = planOf(WIDGETS, { [address]: ['1.0.0'] }, tooNew);
+    const items = await itemsOf(plan, [provider(WIDGET, ['4.0.0'])], { modules: [module(address, '3.0.0')] });
+    expect(items.map(shown)).toEqual([
+      `failed ${address} 3.0.0: ${address} ${words}`,
+      `failed ${WIDGET} 4.0.0: ${HOST} has no version of acme/widget that is 4.0.0; the newest is 1.5.0`,
+    ]);
   });
 });
 

@@ -116,6 +116,11 @@ describe('versions', () => {
     expect(failure).toMatchObject({ code, message: expect.stringContaining(server.host) });
   });
 
+  test('an unknown module is named, not the URL', async () => {
+    const message = expect.stringMatching(/^\S+ has no module acme\/net\/aws$/);
+    expect(await failureOf((await registry({})).versions())).toMatchObject({ code: 'NOT_FOUND', message });
+  });
+
   test('are asked for in the case in which the module was written', async () => {
     const { versions, paths } = await registry({});
     await failureOf(versions('AcMe/Net_Core/aws'));
@@ -198,7 +203,8 @@ describe('the location of a package', () => {
     ['1.0.0+b.7', ['1.0.0+b.7']],
   ])('is asked for as %s in every spelling, each after the one before was absent', async (published, spellings) => {
     const { download, paths } = await registry({});
-    expect(await failureOf(download(published))).toMatchObject({ code: 'NOT_FOUND' });
+    const message = expect.stringContaining(` has no version ${published} of acme/net/aws`);
+    expect(await failureOf(download(published))).toMatchObject({ code: 'NOT_FOUND', message });
     expect(paths()).toEqual(spellings.map((spelling) => `/reg/acme/net/aws/${spelling}/download`));
   });
 

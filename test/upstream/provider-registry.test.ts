@@ -141,7 +141,9 @@ describe('versions', () => {
   });
 
   test('an unknown provider is absent', async () => {
-    expect(await failureOf((await registry({})).versions())).toMatchObject({ code: 'NOT_FOUND' });
+    const { versions, upstream } = await registry({});
+    const message = `${upstream.hostname} has no provider acme/widget`;
+    expect(await failureOf(versions())).toMatchObject({ code: 'NOT_FOUND', message });
   });
 
   test('names outside ASCII are encoded', async () => {

@@ -1,5 +1,6 @@
 import type { GapDocument, GapReportDocument } from '../gap-documents.ts';
 import { html, type Markup } from '../html.ts';
+import { readersOf } from '../reading-rules.ts';
 import { diagnosticList } from './jobs.ts';
 import { hidden } from './page.ts';
 import { counted, tag } from './words.ts';
@@ -8,7 +9,10 @@ const KINDS: Readonly<Record<GapDocument['kind'], string>> = {
   archive: 'Archive missing',
   provider: 'No version fits',
   module: 'Module missing',
+  unsupported: 'Does not exist',
+  young: 'Too new yet',
   lock: 'Lock file disagrees',
+  contradicted: 'Lock file contradicts the registry',
   refused: 'Not to be had here',
 };
 
@@ -20,12 +24,17 @@ export function gapReport(
   const { gaps, diagnostics, platforms, present } = report;
   const here = `${counted(present.archives, 'archive')} and ${counted(present.packages, 'module package')}`;
   const list = warmListOf(gaps);
+  const readers = readersOf(report);
+  const isNothing = gaps.length + present.archives + present.packages === 0;
   return html`<section aria-labelledby="report"><h2 id="report">Report</h2>
 <p data-announce>${
-    gaps.length === 0
-      ? html`${tag('good', 'No gaps')} Everything that these files need is here: ${here}, for ${platforms.join(', ')}.`
-      : html`${tag('bad', counted(gaps.length, 'gap'))} Without upstreams, <code>init</code> would fail on these. ${here} are here, for ${platforms.join(', ')}.`
+    isNothing
+      ? html`${tag('plain', 'Nothing needed')} What was read of these files needs neither a provider nor a module of a registry.`
+      : gaps.length === 0
+        ? html`${tag('good', 'No gaps')} Everything that these files need is here: ${here}, for ${platforms.join(', ')}.`
+        : html`${tag('bad', counted(gaps.length, 'gap'))} Without upstreams, <code>init</code> would fail on these. ${here} are here, for ${platforms.join(', ')}.`
   }</p>
+${readers && html`<p class="note">The files were read as ${readers.reader} does: where no registry is named, ${report.impliedHostname} is meant.</p>`}
 ${gaps.length > 0 && gapTable(gaps)}
 ${
   list &&
