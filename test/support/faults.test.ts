@@ -80,6 +80,32 @@ describe('faults', () => {
     expect(origin.requests.all[0]).toMatchObject({ status: 0, aborted: true });
   });
 
+  test('headers can be cut, after which there is nothing', async () => {
+    on(faults.cutInHeaders());
+    await expect(get()).rejects.toThrow();
+    const { text } = await rawRequest(origin.port, `GET ${BODY_URL} HTTP/1.1\r\nHost: x\r\n\r\n`, { ca: origin.ca });
+    expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\nContent-Type: \S+$/);
+  });
+
+  test('everybody can be hung up on, before a word is said, until it heals', async () => {
+    expect((await get()).status).toBe(200);
+    origin.hangUpOnEverybody();
+    await expect(get()).rejects.toThrow();
+    expect(origin.requests.all).toHaveLength(1);
+    origin.heal();
+    expect((await get()).status).toBe(200);
+  });
+
+  test('the first link to a file can have run out for good, while later ones are good', async () => {
+    let refusals = 0;
+    on(faults.firstLinkExpired(() => refusals++));
+    const statusOf = async (query: string) => (await client.get(`${origin.url}${BODY_URL}?${query}`)).status;
+    expect([await statusOf('one'), await statusOf('one'), await statusOf('two'), await statusOf('one')]).toEqual([
+      403, 403, 200, 403,
+    ]);
+    expect(refusals).toBe(3);
+  });
+
   test('a cut body promises more than it sends', async () => {
     on(faults.cutAfter(1234));
     await expect(get()).rejects.toThrow();

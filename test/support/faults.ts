@@ -54,6 +54,13 @@ export function reset(): Fault {
   };
 }
 
+/** Breaks the connection off in the midst of the headers. */
+export function cutInHeaders(): Fault {
+  return () => {
+    throw new Hangup('HTTP/1.1 200 OK\r\nContent-Type: application/js');
+  };
+}
+
 /** Breaks the connection off after `bytes` of the body; the declared length stays whole. */
 export function cutAfter(bytes: number): Fault {
   return changing((original) => ({
@@ -201,6 +208,24 @@ export function noRange(): Fault {
 /** `location` may be a function of the requested path. */
 export function redirect(location: string | ((path: string) => string), code = 302): Fault {
   return (call) => reply(code, '', { location: typeof location === 'string' ? location : location(call.path) });
+}
+
+/**
+ * The link by which a file is asked for first has run out; links made later are good.
+ *
+ * @param onRefusal called each time: a link does not run out at the moment in which it is made
+ */
+export function firstLinkExpired(onRefusal: () => void = () => {}): Fault {
+  const expired = new Map<string, string>();
+  return (call, next) => {
+    const file = call.path.replace(/\?.*$/, '');
+    if (!expired.has(file)) expired.set(file, call.path);
+    if (expired.get(file) !== call.path) return next(call);
+    onRefusal();
+    return reply(403, '<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>', {
+      'content-type': 'application/xml',
+    });
+  };
 }
 
 /** The right body under a wrong media type; `undefined` sends none at all. */

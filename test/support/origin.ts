@@ -49,7 +49,15 @@ export interface ScriptedFault {
 }
 
 /** Thrown to break the connection off. */
-export class Hangup extends Error {}
+export class Hangup extends Error {
+  /** Sent as it is before that, in the place of an answer. */
+  readonly lastWords: string | undefined;
+
+  constructor(lastWords?: string) {
+    super('the connection is broken off');
+    this.lastWords = lastWords;
+  }
+}
 
 /**
  * An HTTPS server on loopback with a script: whatever `handler` answers can be delayed, cut, altered or refused.
@@ -67,6 +75,7 @@ export class Origin {
   #faults: { matcher: Matcher; fault: Fault; left: number; applied: number }[] = [];
   #server: Server | undefined;
   #port = 0;
+  #greetsNobody = false;
 
   private constructor(authority: string, tls: ServerOptions, handler: Handler) {
     this.ca = authority;
@@ -123,6 +132,18 @@ export class Origin {
   heal(): void {
     this.#faults = [];
     this.latencyMs = 0;
+    this.#greetsNobody = false;
+  }
+
+  /** Breaks open connections off, and each new one before a word is said on it, until `heal()`. */
+  hangUpOnEverybody(): void {
+    this.#greetsNobody = true;
+    this.breakConnections();
+  }
+
+  /** Breaks open connections off. New ones are welcome. */
+  breakConnections(): void {
+    for (const socket of this.#connections) socket.destroy();
   }
 
   /** Connections are refused from now on; those that are open live on. */
@@ -139,10 +160,10 @@ export class Origin {
   async stop(): Promise<void> {
     const server = this.#server;
     this.#server = undefined;
-    if (server === undefined) return this.#breakConnections();
+    if (server === undefined) return this.breakConnections();
     const closed = once(server, 'close');
     server.close();
-    this.#breakConnections();
+    this.breakConnections();
     await closed;
   }
 
@@ -151,6 +172,7 @@ export class Origin {
     await this.stop();
     const server = createServer(this.#tls, (request, response) => void this.#serve(request, response));
     server.on('connection', (socket: Socket) => {
+      if (this.#greetsNobody) return void socket.destroy();
       this.#connections.add(socket);
       socket.once('close', () => this.#connections.delete(socket));
     });
@@ -160,10 +182,6 @@ export class Origin {
     await once(server, 'listening');
     this.#port = (server.address() as AddressInfo).port;
     this.#server = server;
-  }
-
-  #breakConnections(): void {
-    for (const socket of this.#connections) socket.destroy();
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -194,6 +212,9 @@ export class Origin {
       await send(await this.#answer(call), response, logged, gone.signal);
     } catch (error) {
       if (!(error instanceof Hangup) && !gone.signal.aborted) reportMistake(logged, error);
+      if (error instanceof Hangup && error.lastWords !== undefined) {
+        await new Promise<void>((resolve) => request.socket.write(error.lastWords ?? '', () => resolve()));
+      }
       response.destroy();
       request.socket.destroy();
     }

@@ -256,6 +256,31 @@ describe('the scripted registry', () => {
   });
 });
 
+describe('names', () => {
+  test('of registry and files are ports 443 of their own, and can be lost and found again', async () => {
+    const names = { name: 'registry.names.example.test', filesName: 'files.names.example.test' };
+    const named = await UpstreamRegistry.start(names);
+    const http = new HttpClient({ ca: named.ca });
+    try {
+      await named.addProvider(WIDGET);
+      const ask = async () => (await http.get(`https://${names.name}${DOCUMENT}`)).json();
+      const file = (await ask()).download_url;
+      expect(file).toContain(`https://${names.filesName}/`);
+      expect((await http.get(file)).status).toBe(200);
+      named.loseNames();
+      // Of connections that were open, somebody has to notice the end.
+      await expect(Promise.all([ask(), http.get(file)])).rejects.toThrow();
+      await expect(ask()).rejects.toMatchObject({ code: 'ENOTFOUND' });
+      await expect(http.get(file)).rejects.toMatchObject({ code: 'ENOTFOUND' });
+      await named.restart();
+      expect((await http.get((await ask()).download_url)).status).toBe(200);
+    } finally {
+      await http.close();
+      await named.stop();
+    }
+  });
+});
+
 describe('packages', () => {
   const about = { type: 'widget', version: '1.2.3', platform: 'linux_amd64' };
 

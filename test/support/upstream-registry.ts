@@ -3,7 +3,7 @@ import { fileReply } from './archive-reply.ts';
 import { type ByteSource, MemoryBytes } from './byte-source.ts';
 import type { CertificateAuthority } from './certificates.ts';
 import { json, reply } from './faults.ts';
-import { putName } from './loopback-network.ts';
+import { putName, removeName } from './loopback-network.ts';
 import { type Call, type Fault, Origin, type OriginOptions, type Reply, type ScriptedFault } from './origin.ts';
 import {
   type ModuleArchive,
@@ -23,6 +23,8 @@ export interface RegistryOptions {
    * ask a network mirror for hosts with a port.
    */
   readonly name?: string;
+  /** The same for the host of the files. */
+  readonly filesName?: string;
   /** Further names in the certificates. */
   readonly hostNames?: readonly string[];
   /** Of each answer of the registry itself and of the archive host. */
@@ -42,6 +44,7 @@ export class UpstreamRegistry {
   readonly releases: Origin;
   readonly #api: Origin;
   readonly #name: string | undefined;
+  readonly #filesName: string | undefined;
   readonly #versions: PublishedVersion[] = [];
   readonly #modules = new PublishedModules();
   readonly #archives = new ModuleArchives();
@@ -52,11 +55,12 @@ export class UpstreamRegistry {
   #token: string | undefined;
   #links: SignedLinks | undefined;
 
-  private constructor(api: Origin, releases: Origin, name: string | undefined) {
+  private constructor(api: Origin, releases: Origin, { name, filesName }: RegistryOptions) {
     this.#api = api;
     this.releases = releases;
     this.#name = name;
-    if (name !== undefined) putName(name, api.port);
+    this.#filesName = filesName;
+    this.#putNames();
   }
 
   static async start(options: RegistryOptions = {}): Promise<UpstreamRegistry> {
@@ -64,7 +68,7 @@ export class UpstreamRegistry {
     const self: { registry?: UpstreamRegistry } = {};
     const origin = (answer: (registry: UpstreamRegistry, call: Call) => Reply, more: OriginOptions = {}) =>
       Origin.start((call) => (self.registry ? answer(self.registry, call) : reply(503, '')), {
-        names: [...(options.name === undefined ? [] : [options.name]), ...(options.hostNames ?? [])],
+        names: [options.name, options.filesName, ...(options.hostNames ?? [])].filter((name) => name !== undefined),
         ...(options.authority ? { authority: options.authority } : {}),
         ...more,
       });
@@ -74,10 +78,15 @@ export class UpstreamRegistry {
       clientAuthority === undefined ? {} : { clientAuthority },
     );
     const releases = await origin((registry, call) => registry.#answerFile(call));
-    const registry = new UpstreamRegistry(api, releases, options.name);
+    const registry = new UpstreamRegistry(api, releases, options);
     registry.latencyMs = options.latencyMs ?? 0;
     self.registry = registry;
     return registry;
+  }
+
+  /** The registry itself, as a server beside that of the files. */
+  get api(): Origin {
+    return this.#api;
   }
 
   /** Its name in provider addresses and in Larder's list of upstreams: `localhost:PORT` or the name it was given. */
@@ -92,6 +101,11 @@ export class UpstreamRegistry {
 
   get port(): number {
     return this.#api.port;
+  }
+
+  /** `https://…` of the host of the files, as the registry names it. */
+  get filesUrl(): string {
+    return this.#filesName === undefined ? this.releases.url : `https://${this.#filesName}`;
   }
 
   /** PEM certificate of the authority behind both origins. */
@@ -149,7 +163,7 @@ export class UpstreamRegistry {
    * @param path begins with a slash
    */
   addModuleArchive(path: string, bytes: Buffer, options: ModuleArchiveOptions = {}): ModuleArchive {
-    const url = `${this.releases.url}${path}`;
+    const url = `${this.filesUrl}${path}`;
     const sha256 = this.#archives.add(path, bytes, options);
     return { bytes, sha256, url, link: () => `${url}${this.#links ? this.#links.query(path) : ''}` };
   }
@@ -189,6 +203,14 @@ export class UpstreamRegistry {
   /** The internet comes back, on the same ports. */
   async restart(): Promise<void> {
     await Promise.all([this.#api.restart(), this.releases.restart()]);
+    this.#putNames();
+  }
+
+  /** Nobody can look the names up that it was given, and whoever was connected is not any more. Until `restart()`. */
+  loseNames(): void {
+    for (const name of [this.#name, this.#filesName]) if (name !== undefined) removeName(name);
+    this.#api.breakConnections();
+    this.releases.breakConnections();
   }
 
   /** New connections are refused, downloads under way go on. */
@@ -198,6 +220,11 @@ export class UpstreamRegistry {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
+  }
+
+  #putNames(): void {
+    if (this.#name !== undefined) putName(this.#name, this.#api.port);
+    if (this.#filesName !== undefined) putName(this.#filesName, this.releases.port);
   }
 
   #remove(unwanted: (entry: PublishedVersion) => boolean): void {
@@ -230,7 +257,7 @@ export class UpstreamRegistry {
   #downloadDocument(version: PublishedVersion, { platform, filename, sha256 }: PublishedPackage): unknown {
     const [os, arch] = platform.split('_');
     // From /v1/providers/NS/TYPE/VERSION/download/OS/ARCH up to the root is seven steps.
-    const base = version.relativeUrls ? '../../../../../../../files' : this.releases.url;
+    const base = version.relativeUrls ? '../../../../../../../files' : this.filesUrl;
     const link = (file: string) => {
       const path = `${releasePath(version)}/${file}`;
       return `${base}${path}${this.#links ? this.#links.query(path) : ''}`;
