@@ -9,6 +9,7 @@ const text = (name: string) => readFileSync(join(ROOT, name), 'utf8');
 interface Service {
   readonly [key: string]: unknown;
   readonly build?: string;
+  readonly profiles?: readonly string[];
   readonly image?: string;
   readonly ports?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
@@ -30,7 +31,7 @@ const configuration = ['config.ts', 'config/schema.ts'].map((name) => text(`src/
 const TOP_LEVEL = ['services', 'volumes', 'networks'];
 const OF_SERVICES = [
   ...['build', 'image', 'command', 'ports', 'environment', 'volumes', 'read_only', 'tmpfs', 'depends_on'],
-  ...['healthcheck', 'restart', 'stop_grace_period', 'user', 'cap_drop', 'security_opt'],
+  ...['healthcheck', 'restart', 'stop_grace_period', 'user', 'cap_drop', 'security_opt', 'profiles'],
 ];
 const OF_HEALTH_CHECKS = ['test', 'interval', 'timeout', 'retries', 'start_period'];
 
@@ -51,7 +52,11 @@ it('services depend on services that exist, and wait only for health that is che
   for (const [name, { depends_on = {} }] of services) {
     for (const [other, { condition }] of Object.entries(depends_on)) {
       expect(compose.services, name).toHaveProperty([other]);
-      if (condition === 'service_healthy') expect(compose.services[other], other).toHaveProperty('healthcheck');
+      if (condition !== 'service_healthy') continue;
+      const isBuilt = compose.services[other]?.build !== undefined;
+      // What we build says itself how its health is seen.
+      if (isBuilt) expect(instructions.map(({ name: instruction }) => instruction)).toContain('HEALTHCHECK');
+      else expect(compose.services[other], other).toHaveProperty('healthcheck');
     }
   }
 });
@@ -97,6 +102,48 @@ it('the image is made of files that exist, and the program needs no others', () 
   ]);
 });
 
+it('what the image is made of is sent to whoever builds it', () => {
+  const kept = text('.dockerignore')
+    .split('\n')
+    .filter((line) => line.startsWith('!'));
+  const copied = instructions
+    .filter(({ name, words }) => name === 'COPY' && !words.some((word) => word.startsWith('--from=')))
+    .flatMap(({ words }) => words.slice(0, -1).map((word) => word.replace(/^\.\//, '')));
+  expect(text('.dockerignore').split('\n')[0]).toBe('*');
+  for (const source of copied) {
+    expect(
+      kept.some((line) => source === line.slice(1) || source.startsWith(`${line.slice(1)}/`)),
+      source,
+    ).toBe(true);
+  }
+});
+
+it('what the program reads beside its code is in the image', () => {
+  const read = [text('src/http/ui/assets.ts'), text('src/config.ts'), text('src/main.ts')].flatMap((source) =>
+    [...source.matchAll(/new URL\('((?:\.\.\/)+[^']+)', import\.meta\.url\)/g)].map(
+      ([, path = '']) => path.replace(/^(\.\.\/)+/, '').split('/')[0],
+    ),
+  );
+  expect(read.sort()).toEqual(['assets', 'config', 'package.json']);
+  const last = instructions.slice(instructions.findLastIndex(({ name }) => name === 'FROM'));
+  const present = last.filter(({ name }) => name === 'COPY').flatMap(({ words }) => words);
+  expect(present).toEqual(expect.arrayContaining(read));
+});
+
+it('the image has the optional packages', () => {
+  const install = instructions.find(({ name, words }) => name === 'RUN' && words.includes('ci'));
+  expect(install?.words).toContain('--include=optional');
+  expect(install?.words.join(' ')).not.toMatch(/--omit[= ]optional/);
+});
+
+it('files that services are given exist', () => {
+  for (const [name, { volumes = [] }] of services) {
+    for (const volume of volumes.filter((one) => one.startsWith('./'))) {
+      expect(existsSync(join(ROOT, volume.split(':')[0] ?? '')), `${name}: ${volume}`).toBe(true);
+    }
+  }
+});
+
 it('the image runs a Node that the program is made for, and not as root', () => {
   const { engines } = JSON.parse(text('package.json')) as { engines: { node: string } };
   const [, least] = /^>=(\d+)/.exec(engines.node) ?? [];
@@ -113,9 +160,11 @@ it('the image brings what it takes to fetch modules from repositories', () => {
 });
 
 it('compose gives Larder longer to stop than Larder takes', () => {
-  const [, drainSeconds] = /DRAIN_MS = (\d+)_000/.exec(text('src/app.ts')) ?? [];
+  const [, answersSeconds] = /DRAIN_MS = (\d+)_000/.exec(text('src/app.ts')) ?? [];
+  const [, delaySeconds] = /drainDelay: (\d+)s/.exec(text('config/default.yaml')) ?? [];
+  const drainSeconds = Number(answersSeconds) + Number(delaySeconds);
   const [, graceSeconds] = /^(\d+)s$/.exec(String(compose.services['larder']?.['stop_grace_period'])) ?? [];
-  expect(Number(graceSeconds)).toBeGreaterThan(Number(drainSeconds));
+  expect(Number(graceSeconds)).toBeGreaterThan(drainSeconds);
 });
 
 function exposed(): number[] {
