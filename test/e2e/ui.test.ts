@@ -2,13 +2,16 @@ import { readFile } from 'node:fs/promises';
 import { createServer, request } from 'node:https';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { NARROW, OPS, startWarmScene, type WarmScene } from '../mirror/warm-scene.ts';
 import { afterTest } from '../support/after-test.ts';
 import { startBrowser, visitor } from '../support/browser.ts';
 import { CertificateAuthority } from '../support/certificates.ts';
 import { holdAfter, replaceBody, status } from '../support/faults.ts';
 import { describeWith } from '../support/requirements.ts';
+
+// A person takes many steps, and the machine may be busy with other things.
+vi.setConfig({ testTimeout: 120_000 });
 
 describeWith(['chromium'], 'the dashboard in a browser', () => {
   let browser: Browser;
