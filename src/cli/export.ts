@@ -153,6 +153,9 @@ async function write(
   let bytes = 0;
   try {
     const target = await ExportDirectory.open({ directory, dryRun, logger: silentLogger });
+    // Nobody may read any more what is printed (`| head`): that ends it at once.
+    const closeAtOnce = () => target.closeAtOnce();
+    process.once('exit', closeAtOnce);
     try {
       for await (const one of new Export({ source, directory: target, options: { dryRun, link, isWanted } }).run()) {
         counts.set(one.outcome, (counts.get(one.outcome) ?? 0) + 1);
@@ -162,6 +165,7 @@ async function write(
         else if (one.outcome !== 'unchanged') console.log(`${nameOf(one)}: ${one.outcome}`);
       }
     } finally {
+      process.off('exit', closeAtOnce);
       await target.close();
     }
   } catch (error) {

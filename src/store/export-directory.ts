@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { createReadStream, rmdirSync } from 'node:fs';
 import { type FileHandle, link, mkdir, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -121,6 +121,15 @@ export class ExportDirectory {
   /** Leaves nothing behind that is not for carrying. Never throws. */
   async close(): Promise<void> {
     if (this.#partials) await rmdir(join(this.#directory, paths.partial)).catch(() => {});
+  }
+
+  /** The same for a process that ends without waiting for anything. What is being written is left for the next one to sweep. */
+  closeAtOnce(): void {
+    try {
+      if (this.#partials) rmdirSync(join(this.#directory, paths.partial));
+    } catch {
+      // Something is in it, or it is gone already.
+    }
   }
 
   #writable(): PartialFiles {

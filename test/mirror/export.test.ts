@@ -127,6 +127,19 @@ describe('an export', () => {
     expect((await readFile(file)).equals(bytes)).toBe(true);
   });
 
+  it('leaves no place for unfinished files behind, also when the process ends at once', async () => {
+    const target = await mkdtemp(join(tmpdir(), 'larder-ended-'));
+    afterTest(() => rm(target, { recursive: true, force: true }));
+    const options = { directory: target, dryRun: false, logger: silentLogger };
+    (await ExportDirectory.open(options)).closeAtOnce();
+    expect(await readdir(target)).toEqual([]);
+    // What another one is writing there stays.
+    const ended = await ExportDirectory.open(options);
+    await writeFile(join(target, 'partial', 'unfinished'), 'x');
+    ended.closeAtOnce();
+    expect(await readdir(join(target, 'partial'))).toEqual(['unfinished']);
+  });
+
   it('makes links where it is told to, and writes nothing when it is only to tell', async () => {
     const { put, run, data } = await begin();
     await put('1.0.0');

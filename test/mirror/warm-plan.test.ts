@@ -235,7 +235,8 @@ describe('a module', () => {
 it('whoever stops early has nothing looked up any more', async () => {
   const many = Array.from({ length: 50 }, (_, index) => provider(`${HOST}/acme/p${index}`));
   const plan = planOf(Object.fromEntries(many.map(({ address }) => [String(address), { '1.0.0': ['linux_amd64'] }])));
-  const wish = { requirements: { providers: many, modules: [], diagnostics: [] }, platforms: [], diagnostics: [] };
+  const requirements = { providers: many, modules: [], diagnostics: [] };
+  const wish = { requirements, diagnostics: [], impliedHostname: undefined };
   const items = plan.plan.items({ ...wish, platforms: [Platform.parse('linux_amd64')] });
   await items.next();
   await items.return(undefined);

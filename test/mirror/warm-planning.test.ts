@@ -162,14 +162,17 @@ describe('what there is to say about a wish', () => {
 
   it('is in the order of its files', () => {
     const all = [one('note', 1), one('warning', 2), one('error', 3)];
-    expect(findingsOf([], all).diagnostics).toEqual(all);
+    expect(findingsOf({ items: [], diagnostics: all }).diagnostics).toEqual(all);
   });
 
   it('loses notes and warnings before errors when there is too much', () => {
     const many = Array.from({ length: MAX_DIAGNOSTICS }, (_, index) =>
       one(index % 2 === 0 ? 'note' : 'warning', index),
     );
-    const { diagnostics } = findingsOf([], [...many, one('error', 5_000), one('error', 5_001)]);
+    const { diagnostics } = findingsOf({
+      items: [],
+      diagnostics: [...many, one('error', 5_000), one('error', 5_001)],
+    });
     expect(diagnostics).toHaveLength(MAX_DIAGNOSTICS);
     expect(diagnostics.slice(0, 3).map(({ file }) => file)).toEqual(['5000.tf', '5001.tf', '1.tf']);
     expect(diagnostics.filter(({ severity }) => severity === 'warning')).toHaveLength(MAX_DIAGNOSTICS / 2);

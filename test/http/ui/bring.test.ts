@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
+import { Hostname } from '../../../src/address/hostname.ts';
 import { ProviderAddress } from '../../../src/address/provider.ts';
 import { VersionConstraint } from '../../../src/address/version-constraint.ts';
 import type { AdminDeps } from '../../../src/http/admin.ts';
@@ -250,6 +251,8 @@ describe('gaps', () => {
         gaps: [gap],
         diagnostics: [],
         platforms: [],
+        client: 'opentofu',
+        impliedHostname: Hostname.parse('registry.opentofu.org'),
         present: { archives: 4, packages: 1 },
       }),
     );
@@ -261,20 +264,29 @@ describe('gaps', () => {
     expect(page).toContain('nothing of it is &lt;stored&gt;');
     expect(page).toContain('&lt;main&gt;.tf:3');
     expect(page).toContain('4 archives and 1 module package');
+    expect(page).toContain('as OpenTofu does: where no registry is named, registry.opentofu.org is meant');
     expect(page).toContain('{&quot;providers&quot;:[&quot;registry.example.com/acme/widget@~&gt; 1.0&quot;]}');
     expect(find).toHaveBeenCalledWith(expect.objectContaining({ client: 'opentofu' }), expect.any(Function));
   });
 
-  it('are none when everything is here', async () => {
+  it('are none when everything is here, which is not said of files that need nothing', async () => {
+    let present = { archives: 1, packages: 0 };
     const find = async (): Promise<GapReport> => ({
       gaps: [],
       diagnostics: [],
       platforms: [],
-      present: { archives: 1, packages: 0 },
+      client: 'opentofu',
+      impliedHostname: undefined,
+      present,
     });
     const { signIn, base } = await startDashboard({ admin: { gaps: { find } as never } });
-    const page = await (await send(base, await signIn(), '/gaps', { list: 'acme/widget', platforms: '' })).text();
+    const visitor = await signIn();
+    const ask = async () => (await send(base, visitor, '/gaps', { list: 'acme/widget', platforms: '' })).text();
+    const page = await ask();
     expect(page).toContain('No gaps');
     expect(page).not.toContain('Warm what is missing');
+    expect(page).not.toContain('The files were read as');
+    present = { archives: 0, packages: 0 };
+    expect(await ask()).not.toContain('No gaps');
   });
 });
