@@ -3,6 +3,7 @@ import type { Version } from '../address/version.ts';
 import type { MetadataRead, ReadOptions } from '../cache/metadata-cache.ts';
 import { NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import { loggerFor } from '../request-origin.ts';
 import { metadataKeys } from '../store/keys.ts';
 import type { LocationAnswer, ModuleRegistry, ModuleVersions } from '../upstream/module-registry.ts';
 import type { Upstream } from '../upstream/upstream.ts';
@@ -37,7 +38,7 @@ export class ModuleMetadata {
       const base = await this.#base(upstream);
       const list = await accepted(upstream, this.#registry.versions(upstream, base, module, signal));
       if (list.skipped.length > 0) {
-        this.#logger.warn('left out of the versions list: not versions', {
+        loggerFor(upstream.origin, this.#logger).warn('left out of the versions list: not versions', {
           module: module.toString(),
           entries: list.skipped.slice(0, 20),
         });

@@ -5,6 +5,7 @@ import type { PackageCache } from '../cache/package-cache.ts';
 import type { ReadableArchive } from '../cache/readable-archive.ts';
 import { hasCode, IntegrityMismatch, UpstreamInvalid, UpstreamUnreachable } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import { loggerFor } from '../request-origin.ts';
 import type { MadePackage, ModuleStore, PackageRecord, StoredPackage, WorkDirectory } from '../store/module-store.ts';
 import { settledWithin } from '../time-limit.ts';
 import { isGlob } from '../upstream/module-package/glob.ts';
@@ -138,7 +139,7 @@ export class ModuleMirror {
     const location = locationOf(value);
     if (location.kind === 'unmirrored') {
       if (this.#unsupported === 'refuse') throw cannotBeMirrored(release, location.scheme);
-      this.#logger.info('clients are sent elsewhere for a module that cannot be mirrored', {
+      loggerFor(upstream.origin, this.#logger).info('clients are sent elsewhere for a module that cannot be mirrored', {
         module: release.toString(),
         scheme: location.scheme,
       });

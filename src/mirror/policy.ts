@@ -4,7 +4,7 @@ import type { MirroredAddress } from '../address/mirrored-address.ts';
 import type { ProviderPattern } from '../address/provider-pattern.ts';
 import { AddressExcluded, HostNotAllowed } from '../errors.ts';
 import type { RequestOrigin } from '../request-origin.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import { AskedUpstream, type Upstream } from '../upstream/upstream.ts';
 
 /** Whoever asks, as far as upstreams may hear of it. */
 export interface Requester {
@@ -82,7 +82,7 @@ export class Policy {
 function askedFor(requester: Requester, { forward, upstream }: UpstreamRule): Upstream {
   const asked = forward ? onBehalfOf(requester, upstream) : upstream;
   const { origin } = requester;
-  return origin ? { ...asked, origin } : asked;
+  return origin ? new AskedUpstream(asked, origin) : asked;
 }
 
 /** What is cached of it then is this requester's alone. The token itself is in no key. */

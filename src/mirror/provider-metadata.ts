@@ -5,6 +5,7 @@ import type { Version } from '../address/version.ts';
 import type { MetadataCache, MetadataRead, ReadOptions } from '../cache/metadata-cache.ts';
 import { NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import { loggerFor } from '../request-origin.ts';
 import type { ArchiveStore } from '../store/archive-store.ts';
 import { metadataKeys } from '../store/keys.ts';
 import type { ProviderRegistry } from '../upstream/provider-registry.ts';
@@ -62,7 +63,7 @@ export class ProviderMetadata {
       const base = await this.#base(upstream);
       const list = await accepted(upstream, this.#registry.versions(upstream, base, provider, signal));
       if (list.skipped.length > 0) {
-        this.#logger.warn('left out of the versions list: not versions', {
+        loggerFor(upstream.origin, this.#logger).warn('left out of the versions list: not versions', {
           provider: provider.toString(),
           entries: list.skipped.slice(0, 20),
         });

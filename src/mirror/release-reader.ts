@@ -6,6 +6,7 @@ import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
 import { hasCode, NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import { loggerFor } from '../request-origin.ts';
 import type { ArchiveStore } from '../store/archive-store.ts';
 import type { ProviderRegistry } from '../upstream/provider-registry.ts';
 import type { PackageDocument, ReleaseChecksums, ReleaseStatement } from '../upstream/registry-answers.ts';
@@ -65,7 +66,10 @@ export class ReleaseReader {
     const document = await this.#anyDocument(wanted);
     const checksums = await this.#registry.checksums(upstream, document, signal);
     for (const note of checksums.verdict.notes) {
-      this.#logger.warn('the signature is good, with a reservation', { release: `${provider} ${version}`, note });
+      loggerFor(upstream.origin, this.#logger).warn('the signature is good, with a reservation', {
+        release: `${provider} ${version}`,
+        note,
+      });
     }
     const first = await this.#firstChecksums(provider, version, checksums, document.statement);
     const listed = platforms.length > 0 ? platforms : platformsNamedIn(checksums, document);
@@ -144,14 +148,17 @@ export class ReleaseReader {
         if (name !== undefined) {
           return await this.#describe(archive, document.sha256, document, first?.seenFirst(name, document.sha256));
         }
-        this.#logger.warn('left out: SHA256SUMS does not name this archive', {
+        loggerFor(upstream.origin, this.#logger).warn('left out: SHA256SUMS does not name this archive', {
           archive: `${provider} ${version} ${platform}`,
         });
       } catch (error) {
         // The others need not wait for this one: the release is incomplete, and asked for again soon.
         if (hasCode(error, 'INTEGRITY_MISMATCH')) throw error;
         if (!hasCode(error, 'NOT_FOUND')) {
-          this.#logger.warn('left out for now', { archive: `${provider} ${version} ${platform}`, error });
+          loggerFor(upstream.origin, this.#logger).warn('left out for now', {
+            archive: `${provider} ${version} ${platform}`,
+            error,
+          });
         }
       }
       return undefined;

@@ -1,6 +1,7 @@
 import type { MetadataRead } from '../cache/metadata-cache.ts';
 import { hasCode } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import { loggerFor } from '../request-origin.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { notStored, type Wanted } from './not-stored.ts';
 
@@ -68,7 +69,10 @@ export class UpstreamAnswers {
       const standsIn = typeof haveStored === 'boolean' ? haveStored : await haveStored();
       if (!standsIn || !(error instanceof Error)) throw isSealed ? notStored(upstream, wanted) : error;
       if (hasCode(error, 'NOT_FOUND') || isSealed) return {};
-      this.#logger.warn('answered from what is stored', { upstream: upstream.hostname.toString(), error });
+      loggerFor(upstream.origin, this.#logger).warn('answered from what is stored', {
+        upstream: upstream.hostname.toString(),
+        error,
+      });
       return { stale: { stale: { ageSeconds: 0, reason: error.message } } };
     }
   }

@@ -5,6 +5,7 @@ import type { ProviderAddress } from '../address/provider.ts';
 import { Version } from '../address/version.ts';
 import { hasCode, IntegrityMismatch, UpstreamInvalid } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import { loggerFor } from '../request-origin.ts';
 import { authenticatesFile } from './credentials.ts';
 import { endpoint } from './endpoint.ts';
 import { absentAs } from './failures.ts';
@@ -214,7 +215,7 @@ export class ProviderRegistry {
       if (url) return await this.#fetchRelease(upstream, url, MAX_SIGNATURE_BYTES, patience);
     } catch (error) {
       if (!optional && !hasCode(error, 'NOT_FOUND')) throw error;
-      this.#logger.debug('no signature to pass on', { host: url?.host, error });
+      loggerFor(upstream.origin, this.#logger).debug('no signature to pass on', { host: url?.host, error });
     }
     if (optional) return undefined;
     throw lacks(upstream, url, `the signature of SHA256SUMS for ${document.filename}`);

@@ -25,3 +25,32 @@ export interface Upstream {
   /** The request for which it is asked; absent for what Larder does by itself. */
   readonly origin?: RequestOrigin | undefined;
 }
+
+/** The same upstream, asked for one request. Made for each, field by field: copying it whole takes fifty times as long. */
+export class AskedUpstream implements Upstream {
+  readonly hostname: Hostname;
+  readonly archiveHosts: ReadonlySet<string>;
+  readonly partition?: string;
+  readonly ca: string | undefined;
+  readonly clientCertificate: Upstream['clientCertificate'];
+  readonly privateNetwork: boolean;
+  readonly signatures: SignaturePolicy;
+  readonly origin: RequestOrigin;
+  readonly #upstream: Upstream;
+
+  constructor(upstream: Upstream, origin: RequestOrigin) {
+    this.#upstream = upstream;
+    this.hostname = upstream.hostname;
+    this.archiveHosts = upstream.archiveHosts;
+    if (upstream.partition !== undefined) this.partition = upstream.partition;
+    this.ca = upstream.ca;
+    this.clientCertificate = upstream.clientCertificate;
+    this.privateNetwork = upstream.privateNetwork;
+    this.signatures = upstream.signatures;
+    this.origin = origin;
+  }
+
+  token(): Promise<string | undefined> {
+    return this.#upstream.token();
+  }
+}
