@@ -13,6 +13,8 @@ import { UpstreamRegistry } from '../support/upstream-registry.ts';
 
 const LOCATIONS = readFileSync(join(import.meta.dirname, '../../deploy/nginx/larder-locations.conf'), 'utf8');
 const SIZE = 300_000;
+/** A busy machine. */
+const PATIENCE = { timeout: 120_000 };
 
 async function nginxInFront() {
   const registry = await UpstreamRegistry.start();
@@ -56,7 +58,7 @@ async function nginxInFront() {
 const digest = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
 
 describeWith(['nginx'], 'nginx in front, with the configuration that we ship', () => {
-  it('what is not stored comes through Larder, and from disk afterwards, also without Larder', async () => {
+  it('what is not stored comes through Larder, and from disk afterwards, also without Larder', PATIENCE, async () => {
     const { registry, larder, zip, sha256, base, door, send } = await nginxInFront();
     const list = await send(`${base}/index.json`);
     expect(list.json()).toEqual({ versions: { '1.0.0': {} } });
@@ -90,7 +92,7 @@ describeWith(['nginx'], 'nginx in front, with the configuration that we ship', (
     expect((await send(`${base}/index.json`)).status).toBe(502);
   });
 
-  it('nothing of the data directory goes out but archives', async () => {
+  it('nothing of the data directory goes out but archives', PATIENCE, async () => {
     const { larder, base, zip, send } = await nginxInFront();
     await send(`${base}/${zip}`);
     for (const path of [
@@ -109,7 +111,7 @@ describeWith(['nginx'], 'nginx in front, with the configuration that we ship', (
     expect(larder.log.filter(({ message }) => message === 'request').length).toBeGreaterThan(5);
   });
 
-  it('operators work through it, with bodies of any size', async () => {
+  it('operators work through it, with bodies of any size', PATIENCE, async () => {
     const { send } = await nginxInFront();
     const answer = await send('/admin/seal', {
       method: 'PUT',
