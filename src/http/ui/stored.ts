@@ -106,7 +106,7 @@ export function itemQuery({ address, version, platform }: Pick<StoredRow, 'addre
 
 export function signatureTag({ stored, signature }: Pick<SeenRow, 'stored' | 'signature'>): Markup {
   // The protocol has none for them.
-  if (!isArchive(stored)) return html`<span class="note">no such thing</span>`;
+  if (!isArchive(stored)) return html`<span class="note">modules have none</span>`;
   if (!signature) return html`<span class="note">not looked at yet</span>`;
   if (signature.state === 'none') return tag('warn', 'No checksums');
   if (signature.state === 'unsigned') return tag('warn', 'Unsigned');

@@ -10,6 +10,7 @@ import { Assets } from '../../../src/http/ui/assets.ts';
 import { Refusals } from '../../../src/http/ui/refusals.ts';
 import { Sessions } from '../../../src/http/ui/sessions.ts';
 import type { DashboardDeps } from '../../../src/http/ui.ts';
+import type { Drift } from '../../../src/mirror/drift.ts';
 import { Inventory } from '../../../src/mirror/inventory.ts';
 import { SignatureStates } from '../../../src/mirror/signature-states.ts';
 import { StoredIndex } from '../../../src/mirror/stored-index.ts';
@@ -90,6 +91,7 @@ export interface DashboardOptions {
   readonly store?: MapStore;
   readonly now?: () => number;
   readonly isSealed?: () => boolean;
+  readonly drift?: readonly Drift[];
 }
 
 export function token(name: string, secret: string, more: Partial<KnownToken> = {}): KnownToken {
@@ -109,7 +111,7 @@ export async function startDashboard(options: DashboardOptions = {}) {
   const archives = archivesOf(options.stored ?? []);
   const audited: Record<string, unknown>[] = [];
   const tokens = options.tokens ?? (() => [token('ops', OPS), token('ci', READER, { roles: ['read'] })]);
-  const inventory = new Inventory({ store: archives, modules: NO_PACKAGES, drift: { all: [] } });
+  const inventory = new Inventory({ store: archives, modules: NO_PACKAGES, drift: { all: options.drift ?? [] } });
   const running = await start(
     {},
     {

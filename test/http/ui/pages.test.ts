@@ -242,6 +242,30 @@ describe('the seal', () => {
 });
 
 describe('trouble', () => {
+  it('tells of drift wherever somebody looks', async () => {
+    const [drifted, other] = [
+      storedArchive(`${HOST}/acme/widget`, '1.0.0'),
+      storedArchive(`${HOST}/acme/widget`, '2.0.0'),
+    ];
+    const report = {
+      archive: drifted.archive,
+      first: drifted.sha256,
+      published: other.sha256,
+      noticedAt: new Date(Date.now() - 3_600_000),
+    };
+    const { signIn } = await startDashboard({ stored: [drifted, other], drift: [report] });
+    const visitor = await signIn();
+    expect(textOf(await visitor.text('/'))).toContain('1 version of which upstream now publishes other bytes');
+    const trouble = await visitor.text('/trouble');
+    expect(textOf(trouble)).toContain(`${HOST}/acme/widget 1.0.0 linux_amd64`);
+    expect(trouble).toContain(`title="${other.sha256}"`);
+    const list = textOf(await visitor.text('/stored?only=drift'));
+    expect(list).toContain('1 archive or package,');
+    expect(list).toContain('Drift');
+    const item = await visitor.text(`/item?address=${HOST}/acme/widget&version=1.0.0&platform=linux_amd64`);
+    expect(textOf(item)).toContain('What was seen first is served.');
+  });
+
   it('tells what was refused, the same thing once, and never as markup', async () => {
     const { signIn, origin } = await startDashboard();
     for (let time = 0; time < 3; time += 1) {
