@@ -37,7 +37,8 @@ export async function loadClientTokens(
 
   let known = { tokens: Promise.resolve<readonly KnownToken[]>(first), readAt: now() };
   return () => {
-    if (now() - known.readAt >= LOOK_MS) known = { tokens: read(), readAt: now() };
+    // The clock may have been put back.
+    if (Math.abs(now() - known.readAt) >= LOOK_MS) known = { tokens: read(), readAt: now() };
     return known.tokens;
   };
 }

@@ -1,5 +1,5 @@
 import type { Stats } from 'node:fs';
-import { mkdir, open, rm, stat } from 'node:fs/promises';
+import { open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { ProviderArchive } from '../address/archive.ts';
@@ -23,6 +23,7 @@ import { IncomingFile } from './incoming-file.ts';
 import { freeKeeping, type Keeping, reading } from './keeping.ts';
 import { KeptReleases } from './kept-releases.ts';
 import { paths } from './keys.ts';
+import { makeDirectory } from './make-directory.ts';
 import type { ArchiveRecord } from './mirror-document.ts';
 import { fileIdentity, MirrorDocuments } from './mirror-documents.ts';
 import type { PackageHasher } from './package-hash.ts';
@@ -97,7 +98,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
     logger: Logger;
   }): Promise<DirectoryArchiveStore> {
     const { keeping = freeKeeping(deps) } = deps;
-    await ofStorage('making the data directory', mkdir(join(deps.directory, paths.providers), { recursive: true }));
+    await ofStorage('making the data directory', makeDirectory(join(deps.directory, paths.providers)));
     const partials = await PartialFiles.open(join(deps.directory, paths.partial), deps.logger);
     return new DirectoryArchiveStore({ ...deps, partials, keeping });
   }

@@ -1,5 +1,5 @@
 import type { Stats } from 'node:fs';
-import { mkdir, open, rm, stat } from 'node:fs/promises';
+import { open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { type ModuleAddress, ModuleRelease } from '../address/module.ts';
@@ -11,6 +11,7 @@ import { digestOf, isSettled } from './adoption.ts';
 import type { ByteRange, ReadPurpose } from './archive-store.ts';
 import { freeKeeping, type Keeping, reading } from './keeping.ts';
 import { paths } from './keys.ts';
+import { makeDirectory, mayNotWrite } from './make-directory.ts';
 import { moduleDirectories, moduleFiles } from './module-directories.ts';
 import { ModuleRecords } from './module-records.ts';
 import type { MadePackage, ModuleStore, PackageRecord, StoredPackage, WorkDirectory } from './module-store.ts';
@@ -56,7 +57,10 @@ export class DirectoryModuleStore implements ModuleStore {
    */
   static async open(deps: { directory: string; keeping?: Keeping; logger: Logger }): Promise<DirectoryModuleStore> {
     const { directory, logger, keeping = freeKeeping(deps) } = deps;
-    await ofStorage('making the data directory', mkdir(join(directory, paths.modules), { recursive: true }));
+    await ofStorage('making the data directory', makeDirectory(join(directory, paths.modules))).catch((error) => {
+      // There are no modules then, and there may be providers.
+      if (!mayNotWrite(error)) throw error;
+    });
     const partials = await PartialFiles.open(join(directory, paths.partial), logger);
     return new DirectoryModuleStore({ directory, partials, keeping, logger });
   }

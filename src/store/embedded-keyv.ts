@@ -1,14 +1,16 @@
 import { spawn } from 'node:child_process';
-import { mkdir, rename, stat } from 'node:fs/promises';
+import { rename, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { Keyv, type KeyvStoreAdapter } from 'keyv';
 import { open, type RootDatabase } from 'lmdb';
+import { LRUCache } from 'lru-cache';
 import { StorageFailed } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { KeyvMetadataStore } from './keyv-metadata-store.ts';
+import { makeDirectory, mayNotWrite } from './make-directory.ts';
 import type { MetadataStore } from './metadata-store.ts';
 
 const FILENAME = 'metadata.mdb';
@@ -18,6 +20,8 @@ const TIME_LIMIT_MS = 1_000;
 const PRUNE_INTERVAL_MS = 60 * 60 * 1000;
 /** Entries looked at before the event loop gets its turn. */
 const PRUNE_BATCH = 100;
+/** Where there is no file. */
+const ENTRIES_IN_MEMORY = 20_000;
 /** Enough to read a few gigabytes. */
 const EXAMINATION_LIMIT_MS = 30_000;
 
@@ -27,7 +31,8 @@ const EXAMINATION_LIMIT_MS = 30_000;
  * A file that turns out damaged is moved aside and a new one begun: what it held can be fetched again.
  *
  * @param deps.isInUse other workers have it open: then it is not damaged, and not to be moved away from under them
- * @throws StorageFailed when the directory cannot be written.
+ * Where nothing may be written, it is kept in memory instead.
+ * @throws StorageFailed when the file cannot be opened
  */
 export async function openEmbeddedMetadata(
   directory: string,
@@ -36,21 +41,26 @@ export async function openEmbeddedMetadata(
   const file = join(directory, FILENAME);
   try {
     // What upstreams and operators say may hold secrets.
-    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await makeDirectory(directory, { mode: 0o700 });
     if (!deps.isInUse && (await examine(file)) === 'damaged') {
       const aside = `${file}.damaged`; // one is kept, so that they cannot pile up
       await rename(file, aside);
       deps.logger.warn('the metadata file is damaged: it was moved aside and a new one begun', { movedTo: aside });
     }
-    const keyv = new Keyv({
-      store: new EmbeddedKeyvStorage(file),
-      namespace: NAMESPACE,
-      useKeyPrefix: false,
-    });
-    return new KeyvMetadataStore({ keyv, timeLimitMs: TIME_LIMIT_MS });
+    return storeOver(new EmbeddedKeyvStorage(file));
   } catch (error) {
-    throw new StorageFailed('opening the metadata file', error);
+    if (!mayNotWrite(error)) throw new StorageFailed('opening the metadata file', error);
+    deps.logger.warn(
+      'the data directory cannot be written: what is stored is served, nothing is added to it, and metadata is forgotten with the process',
+      { error },
+    );
+    return storeOver(new LRUCache<string, unknown>({ max: ENTRIES_IN_MEMORY }));
   }
+}
+
+function storeOver(store: EmbeddedKeyvStorage | LRUCache<string, unknown>): MetadataStore {
+  const keyv = new Keyv({ store, namespace: NAMESPACE, useKeyPrefix: false });
+  return new KeyvMetadataStore({ keyv, timeLimitMs: TIME_LIMIT_MS });
 }
 
 /**

@@ -1,6 +1,7 @@
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { Logger } from '../logger.ts';
+import { makeDirectory, mayNotWrite } from './make-directory.ts';
 import type { WorkDirectory } from './module-store.ts';
 import { isAbandoned, isPartialName, newPartialName, QUIET_AFTER_MS } from './partial-name.ts';
 import { SharedPartial } from './shared-partial.ts';
@@ -24,12 +25,18 @@ export class PartialFiles {
 
   /**
    * Makes the directory and removes what dead processes left in it. What living ones write is left alone, also those on
-   * other machines and in other containers. @throws StorageFailed
+   * other machines and in other containers. Where nothing may be written nothing is made, and each write fails.
+   * @throws StorageFailed
    */
   static async open(directory: string, logger: Logger): Promise<PartialFiles> {
     const files = new PartialFiles(directory, logger);
-    await ofStorage('making the directory for partial files', mkdir(directory, { recursive: true }));
-    const left = await ofStorage('sweeping partial files', files.#sweep());
+    let left = 0;
+    try {
+      await ofStorage('making the directory for partial files', makeDirectory(directory));
+      left = await ofStorage('sweeping partial files', files.#sweep());
+    } catch (error) {
+      if (!mayNotWrite(error)) throw error;
+    }
     if (left > 0) setTimeout(() => void files.#sweep().catch(() => {}), SECOND_SWEEP_MS).unref();
     return files;
   }

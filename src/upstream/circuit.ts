@@ -55,7 +55,7 @@ export class Circuits {
   enter(url: URL): Passage {
     const trouble = this.#troubles.get(url.origin);
     if (!trouble || trouble.openUntil === 0) return this.#passage(url, undefined);
-    const remainingMs = trouble.openUntil - this.#now();
+    const remainingMs = this.#remainingMs(trouble);
     if (remainingMs > 0 || trouble.probing) {
       throw new UpstreamUnreachable(url.host, trouble.reason, `${WHAT_HAPPENED[trouble.reason]} and is left alone`, {
         retryAfterMs: Math.max(remainingMs, MIN_BUSY_MS),
@@ -71,14 +71,23 @@ export class Circuits {
   }
 
   states(): readonly CircuitState[] {
-    const now = this.#now();
-    return [...this.#troubles].map(([origin, { failures, reason, openUntil, probing }]) => ({
-      origin,
-      state: openUntil === 0 ? 'closed' : openUntil > now && !probing ? 'open' : 'half-open',
-      reason,
-      retryAfterMs: Math.max(0, openUntil - now),
-      failures,
-    }));
+    return [...this.#troubles].map(([origin, trouble]) => {
+      const { failures, reason, openUntil, probing } = trouble;
+      const remainingMs = this.#remainingMs(trouble);
+      return {
+        origin,
+        state: openUntil === 0 ? 'closed' : remainingMs > 0 && !probing ? 'open' : 'half-open',
+        reason,
+        retryAfterMs: remainingMs,
+        failures,
+      };
+    });
+  }
+
+  #remainingMs({ openUntil }: Trouble): number {
+    const left = Math.max(0, openUntil - this.#now());
+    // More than was ever set: the clock was put back.
+    return left <= Math.max(this.#openMs, MAX_BUSY_MS) ? left : 0;
   }
 
   #passage(url: URL, probe: Trouble | undefined): Passage {

@@ -30,6 +30,8 @@ export interface CredentialsHelperOptions {
   readonly timeLimitMs?: number;
 }
 
+const UNDER_WAY = Number.POSITIVE_INFINITY;
+
 /**
  * A credentials helper: a program that is asked `get HOST` and answers `{"token": "…"}`, or `{}` for none.
  * https://opentofu.org/docs/internals/credentials-helpers/
@@ -54,9 +56,9 @@ export class CredentialsHelper {
   token(hostname: Hostname): Promise<string | undefined> {
     const host = hostname.toString();
     const known = this.#answers.get(host);
-    if (known && known.until > this.#now()) return known.answer;
+    if (known && this.#isGood(known.until)) return known.answer;
 
-    const entry = { answer: this.#ask(host), until: Number.POSITIVE_INFINITY };
+    const entry = { answer: this.#ask(host), until: UNDER_WAY };
     this.#answers.set(host, entry);
     entry.answer.then(
       () => {
@@ -67,6 +69,12 @@ export class CredentialsHelper {
       },
     );
     return entry.answer;
+  }
+
+  #isGood(until: number): boolean {
+    const left = until - this.#now();
+    // More than was ever given: the clock was put back.
+    return left > 0 && (left <= KEEP_MS || until === UNDER_WAY);
   }
 
   async #ask(host: string): Promise<string | undefined> {

@@ -13,7 +13,7 @@ export function canMount(): boolean {
   }
 }
 
-/** Runs `work` on a disk of 8 MiB, which is gone afterwards. */
+/** Runs `work` on a disk of 8 MiB, which is gone afterwards. What is open on it must be closed by then. */
 export async function onSmallDisk<T>(work: (directory: string) => Promise<T>): Promise<T> {
   const mount = await mkdtemp(join(tmpdir(), 'larder-small-disk-'));
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'none', mount]);
@@ -23,4 +23,9 @@ export async function onSmallDisk<T>(work: (directory: string) => Promise<T>): P
     execFileSync('umount', [mount]);
     await rm(mount, { recursive: true });
   }
+}
+
+/** Nothing may be written on it from now on. */
+export function makeReadOnly(directory: string): void {
+  execFileSync('mount', ['-o', 'remount,ro', directory]);
 }

@@ -166,6 +166,16 @@ describe('what it said', () => {
     expect(await runs()).toHaveLength(3);
   });
 
+  it('is not kept for longer because the clock was put back', async () => {
+    await install(answering({ token: SECRET }));
+    let now = 10_000_000;
+    const asked = helper({ now: () => now });
+    await asked.token(HOST);
+    now = 0;
+    await asked.token(HOST);
+    expect(await runs()).toHaveLength(2);
+  });
+
   it('counts for a few seconds only when it was a failure', async () => {
     await install('exit 1');
     let now = 0;
