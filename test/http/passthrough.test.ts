@@ -85,9 +85,9 @@ describe('where a request is passed on to', () => {
 });
 
 describe('what travels', () => {
-  it('to upstream: nothing that was said to Larder', async () => {
+  it('to upstream: nothing that was said to Larder, and the id of the request', async () => {
     const { ask, base, upstream } = await passing(echo, { upstream: { token: async () => THEIRS } });
-    await ask(
+    const answer = await ask(
       `GET ${base}/v1/modules/search?q=x`,
       bearer(OWN.ci),
       'Cookie: a=b',
@@ -121,6 +121,7 @@ describe('what travels', () => {
       host: upstream.host,
       'if-none-match': '"abc"',
       'user-agent': 'renovate/40',
+      'x-request-id': answer.headers['x-request-id'],
     });
     expect(JSON.stringify(seen)).not.toContain(OWN.ci);
   });
