@@ -85,9 +85,7 @@ describe('options and environment', () => {
 
 it('options that make no sense are 2 in every command, as is what cannot be done', { timeout: 120_000 }, async () => {
   const results = await Promise.all([
-    runLarder(['ls', '--no-such-option']),
     runLarder(['lock', '--no-such-option']),
-    runLarder(['no-such-command']),
     runLarder(['ls', '--server', 'nowhere']),
   ]);
   for (const { code, stdout, stderr } of results) {

@@ -27,6 +27,34 @@ provider "up.example.test:8443/acme/gadget" {
 module "x" {}
 `;
 
+describe('what says nothing', () => {
+  it.each([
+    [
+      'with its comment',
+      `# Made by "tofu init".# Edits may be lost.provider "h.test/acme/widget" {  version = "1.0.0"}`,
+    ],
+    ['with a byte order mark and a line end', `\uFEFF// provider "h.test/acme/widget" {}\r\n`],
+  ])('is an error where its line ends were lost: %s', (_how, text) => {
+    expect(read(text).told).toEqual([
+      'x.lock.hcl:1:1: the whole file is one comment with provider blocks in it: its line ends were lost on the way (curl -d drops them, --data-binary does not)',
+    ]);
+  });
+
+  it.each([
+    ['nothing', ''],
+    ['a header', '# This file is maintained automatically by "tofu init".\n# Manual edits may be lost.\n'],
+    ['blocks that somebody took out', '# provider "h.test/acme/widget" {\n#   version = "1.0.0"\n# }\n'],
+  ])('is none where nothing was lost: %s', (_what, text) => {
+    expect(read(text)).toMatchObject({ told: [], requirements: [] });
+  });
+
+  it('is an error in what is no lock file at all', () => {
+    expect(read('terraform {}\nmodule "m" {}\n').told.at(-1)).toBe(
+      'x.lock.hcl:1:1: this is no lock file: it locks no provider, and holds other things',
+    );
+  });
+});
+
 describe('a lock file', () => {
   it.each([
     ['as it is', MIXED],
