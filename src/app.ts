@@ -146,7 +146,7 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
   opened.add('metadata', () => metadataStore.close());
   const leases = redis ? await RedisLeases.open({ ...redis, logger }) : (worker?.line.leases ?? new LocalLeases());
   opened.add('leases', () => leases.close());
-  const tellOthers = worker && (() => worker.line.tellOthers(SEALING));
+  const tellOthers = worker && (async () => void (await worker.line.askOthers(SEALING)));
   const seal = await openSeal(config, { store: metadataStore, tellOthers, logger });
   opened.add('seal', () => seal.close());
 
@@ -288,6 +288,7 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
       warming,
       reader: wishReader,
       tooNew,
+      otherWorkers: worker?.line,
       opened,
       logger,
     }),

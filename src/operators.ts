@@ -4,6 +4,7 @@ import type { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import type { HouseKeeping } from './house-keeping.ts';
 import type { AdminDeps } from './http/admin.ts';
+import type { OtherWorkers } from './http/admin-verify.ts';
 import type { Logger } from './logger.ts';
 import type { DriftReports } from './mirror/drift.ts';
 import { Gaps } from './mirror/gaps.ts';
@@ -35,6 +36,7 @@ export function assembleOperators(
     warming: Warming;
     reader: WishReader;
     tooNew: TooNewVersions;
+    otherWorkers: OtherWorkers | undefined;
     opened: Closers;
     logger: Logger;
   },
@@ -74,7 +76,7 @@ export function assembleOperators(
       logger,
     }),
     pins,
-    verify: { scrub, quarantine },
+    verify: { scrub, quarantine, otherWorkers: deps.otherWorkers },
     seal,
     lock: {
       completion: new LockCompletion({

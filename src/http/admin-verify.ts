@@ -11,10 +11,18 @@ import { parseRequest } from './request-schema.ts';
 import { notesOf } from './respond.ts';
 import { sendDocument } from './send-document.ts';
 
+/** The other processes of this machine that serve on the same port. */
+export interface OtherWorkers {
+  /** Never rejects. */
+  askOthers(topic: string, about?: unknown): Promise<readonly unknown[]>;
+  hear(topic: string, take: (about: unknown) => unknown): void;
+}
+
 /** What the doors for scans work with. */
 export interface VerifyDeps {
   readonly scrub: Scrub;
   readonly quarantine: Pick<Quarantine, 'list'>;
+  readonly otherWorkers?: OtherWorkers | undefined;
 }
 
 /** What became of an archive or module package that was read, as JSON. */
@@ -48,14 +56,34 @@ export interface QuarantineDocument {
 
 const body = z.strictObject({ heal: z.boolean().default(true) });
 
+/** What workers ask each other of scans: how far one is, or to stop it. */
+const SCANS = 'scans';
+
 /**
  * Scans of what is stored, for operators whose token is for everything:
  *
  * - `POST /admin/verify`, with `{"heal":false}` to fetch nothing anew: 202 and how far it is; one that runs goes on
  * - `GET /admin/verify`: how far it is; `DELETE /admin/verify` stops it at once
  * - `GET /admin/quarantine`: `{"quarantined":[…]}`
+ *
+ * A scan runs in one worker, and any of them tells of it.
  */
-export function verifyRoutes({ scrub, quarantine, audit }: VerifyDeps & { audit?: AuditTrail | undefined }): Router {
+export function verifyRoutes({
+  scrub,
+  quarantine,
+  otherWorkers,
+  audit,
+}: VerifyDeps & { audit?: AuditTrail | undefined }): Router {
+  const own = () => verifyDocument(scrub.progress);
+  /** The scan that runs, or else the last one that began, wherever. */
+  const latest = async (wish: 'show' | 'stop') => {
+    const others = ((await otherWorkers?.askOthers(SCANS, wish)) ?? []) as VerifyDocument[];
+    return [own(), ...others].sort(byImportance)[0] as VerifyDocument;
+  };
+  otherWorkers?.hear(SCANS, async (wish) => {
+    if (wish === 'stop') await scrub.cancel();
+    return own();
+  });
   const router = Router({ caseSensitive: true, strict: true });
 
   const begin: RequestHandler = async (req, res) => {
@@ -63,6 +91,11 @@ export function verifyRoutes({ scrub, quarantine, audit }: VerifyDeps & { audit?
     // `curl -X POST` sends no body at all.
     const hasBody = req.headers['content-length'] !== undefined && req.headers['content-length'] !== '0';
     const { heal } = parseRequest(body, hasBody ? await readJson(req, res) : {});
+    const current = await latest('show');
+    if (current.state === 'running') {
+      sendDocument(res, current, 202);
+      return;
+    }
     const { progress, isNew } = scrub.start({ heals: heal });
     const { client, requestId } = notesOf(res);
     if (isNew) {
@@ -71,15 +104,15 @@ export function verifyRoutes({ scrub, quarantine, audit }: VerifyDeps & { audit?
     sendDocument(res, verifyDocument(progress), 202);
   };
 
-  const show: RequestHandler = (_req, res) => {
+  const show: RequestHandler = async (_req, res) => {
     demandAll(res);
-    sendDocument(res, verifyDocument(scrub.progress));
+    sendDocument(res, await latest('show'));
   };
 
   const stop: RequestHandler = async (_req, res) => {
     demandAll(res);
     await scrub.cancel();
-    sendDocument(res, verifyDocument(scrub.progress));
+    sendDocument(res, await latest('stop'));
   };
 
   const list: RequestHandler = async (_req, res) => {
@@ -95,6 +128,11 @@ export function verifyRoutes({ scrub, quarantine, audit }: VerifyDeps & { audit?
     .delete(stop);
   router.route('/quarantine').all(allowOnly('GET', 'HEAD')).get(list);
   return router;
+}
+
+function byImportance(one: VerifyDocument, other: VerifyDocument): number {
+  const runs = ({ state }: VerifyDocument) => (state === 'running' ? 1 : 0);
+  return runs(other) - runs(one) || (other.startedAt ?? '').localeCompare(one.startedAt ?? '');
 }
 
 export function examinedDocument({ subject, state, id, reason }: Examined): ExaminedDocument {

@@ -143,7 +143,7 @@ export class Supervisor {
           becomeReady();
         },
         allMetrics: () => this.#allMetrics(),
-        tellOthers: (topic) => this.#tellOthers(process.id, topic),
+        askOthers: (news) => this.#askOthers(process.id, news),
       },
     });
     const live: Live = { process, questions, ready, isReady: false };
@@ -186,8 +186,11 @@ export class Supervisor {
     );
   }
 
-  async #tellOthers(worker: number, topic: unknown): Promise<void> {
+  async #askOthers(worker: number, news: unknown): Promise<unknown[]> {
     const others = [...this.#live.values()].filter(({ process, isReady }) => isReady && process.id !== worker);
-    await Promise.all(others.map(({ questions }) => questions.ask('news', topic, NEWS_MS).catch(() => {})));
+    const answers = await Promise.all(
+      others.map(({ questions }) => questions.ask('news', news, NEWS_MS).catch(() => undefined)),
+    );
+    return answers.filter((answer) => answer !== undefined);
   }
 }

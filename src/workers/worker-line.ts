@@ -18,6 +18,12 @@ export interface WorkerPlace {
   readonly isAlone: boolean;
 }
 
+/** What one worker asks the others, or tells them. */
+export interface News {
+  readonly topic: string;
+  readonly about: unknown;
+}
+
 /** Metrics of one process. */
 export interface OwnMetrics {
   readonly contentType: string;
@@ -29,7 +35,7 @@ export interface OwnMetrics {
 export class WorkerLine {
   readonly leases: Leases;
   readonly #supervisor: Questions;
-  readonly #heard = new Map<string, () => Promise<void>>();
+  readonly #heard = new Map<string, (about: unknown) => unknown>();
   #metrics: OwnMetrics | undefined;
 
   constructor(deps: { wire: Wire }) {
@@ -38,7 +44,10 @@ export class WorkerLine {
       answers: {
         areYouThere: () => true,
         metrics: () => this.#metrics?.values() ?? [],
-        news: (topic) => this.#heard.get(String(topic))?.(),
+        news: (given) => {
+          const { topic, about } = given as News;
+          return this.#heard.get(topic)?.(about);
+        },
       },
     });
     this.leases = new WorkerLeases({ supervisor: this.#supervisor });
@@ -62,13 +71,17 @@ export class WorkerLine {
     return { contentType, text: () => all().catch(() => metrics.text()) };
   }
 
-  /** Resolves when the others have taken it up, or cannot be waited for. Never rejects. */
-  async tellOthers(topic: string): Promise<void> {
-    await this.#supervisor.ask('tellOthers', topic, NEWS_MS).catch(() => {});
+  /**
+   * What the others answer, each of them once it has done whatever it does about it; those that do not answer in time, or
+   * fail, are left out. Never rejects.
+   */
+  async askOthers(topic: string, about?: unknown): Promise<readonly unknown[]> {
+    const news: News = { topic, about };
+    return (await this.#supervisor.ask('askOthers', news, NEWS_MS).catch(() => [])) as unknown[];
   }
 
-  /** What is done when one of the others tells of it. */
-  hear(topic: string, take: () => Promise<void>): void {
+  /** What is answered, and done, when one of the others asks. */
+  hear(topic: string, take: (about: unknown) => unknown): void {
     this.#heard.set(topic, take);
   }
 }

@@ -132,6 +132,21 @@ it('R24: once it is answered that Larder is sealed, all workers are', PATIENCE, 
   expect((await get('/metrics')).text()).toMatch(/^larder_sealed 1$/m);
 });
 
+it('R24: a scan that one worker makes is told of by all of them', PATIENCE, async () => {
+  const { larder, setup, get, zip } = await withWorkers(2, {
+    access: { tokens: [{ name: 'operator', token: 'operator-token', roles: ['read', 'admin'] }] },
+  });
+  await get(zip);
+  const http = new HttpClient({ ca: setup.ca });
+  afterTest(() => http.close());
+  const begun = await http.send(`${larder.url}/admin/verify`, { method: 'POST', headers: ADMIN });
+  expect(begun.status).toBe(202);
+  const { startedAt } = begun.json();
+  await expect.poll(async () => (await get('/admin/verify', ADMIN)).json().state, SOON).toBe('done');
+  const told = await Promise.all(Array.from({ length: 6 }, () => get('/admin/verify', ADMIN)));
+  for (const answer of told) expect(answer.json()).toMatchObject({ state: 'done', startedAt });
+});
+
 it('what keeps the first worker from starting is said once, and ends all', PATIENCE, async () => {
   const setup = await larderSetup({ config: { listen: { host: '192.0.2.1', port: 8443 } } });
   const { code, stderr } = await runLarder(['serve', '--config', setup.configFile, '--workers', '2']);

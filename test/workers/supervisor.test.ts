@@ -107,15 +107,17 @@ it('a worker that does not answer is killed', async () => {
   expect(await code).toBe(1);
 });
 
-it('news reach the others, and whoever tells waits until they have taken them up', async () => {
+it('the others are told and asked, and whoever does waits for what they do about it', async () => {
   const { supervisor, workers, at, code } = play(3);
   await at(0).line.ready();
   await expect.poll(() => workers.length).toBe(3);
   const heard: number[] = [];
   for (const worker of workers) worker.line.hear('sealing', async () => void heard.push(worker.id));
   await Promise.all([at(1).line.ready(), at(2).line.ready()]);
-  await at(1).line.tellOthers('sealing');
+  expect(await at(1).line.askOthers('sealing')).toEqual([]);
   expect(heard.sort()).toEqual([1, 3]);
+  for (const worker of workers) worker.line.hear('who', (about) => `${about} ${worker.id}`);
+  expect([...(await at(0).line.askOthers('who', 'it is'))].sort()).toEqual(['it is 2', 'it is 3']);
   supervisor.end();
   for (const worker of workers) worker.end({ code: 0, signal: null });
   await code;
