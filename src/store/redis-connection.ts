@@ -5,15 +5,8 @@ import { settledWithin } from '../time-limit.ts';
 import { clusterTag } from './cluster-slot.ts';
 import { redisKeys } from './keys.ts';
 import { RedisCircuit, RedisTrouble } from './redis-circuit.ts';
-import {
-  askSentinels,
-  ClusterLink,
-  type LinkEvents,
-  nodeOptions,
-  type RedisLink,
-  type RedisSettings,
-  ServerLink,
-} from './redis-link.ts';
+import { ClusterLink, nodeOptions, type RedisLink, type RedisSettings, ServerLink } from './redis-link.ts';
+import { RedisLookout } from './redis-lookout.ts';
 
 /** How long a start waits for Redis, in milliseconds. */
 const START_MS = 1_000;
@@ -42,6 +35,7 @@ export class RedisConnection {
   readonly #address: RedisAddress;
   readonly #settings: RedisSettings;
   readonly #logger: Logger;
+  readonly #lookout: RedisLookout;
   readonly #circuits = new Map<string, RedisCircuit>();
   #link: RedisLink | undefined;
   #seeking: Promise<void> | undefined;
@@ -53,6 +47,7 @@ export class RedisConnection {
     this.#address = addressOf(settings.url);
     this.#settings = settings;
     this.#logger = logger;
+    this.#lookout = new RedisLookout(this.#address, settings);
   }
 
   get isOpen(): boolean {
@@ -185,21 +180,25 @@ export class RedisConnection {
   async #find(): Promise<RedisLink> {
     const { kind, nodes } = this.#address;
     const current = this.#link;
-    const options = nodeOptions(this.#address, this.#settings);
-    if (kind === 'cluster') return newestCluster(nodes, current as ClusterLink | undefined, options);
+    if (kind === 'cluster') return this.#findCluster(current as ClusterLink | undefined);
     if (kind === 'server' && current) return current;
-    const node = kind === 'sentinel' ? await askSentinels(this.#address, this.#settings) : (nodes[0] as RedisNode);
+    const node = kind === 'sentinel' ? await this.#lookout.master() : (nodes[0] as RedisNode);
     if (current && formatNode((current as ServerLink).node) === formatNode(node)) return current;
-    const events: LinkEvents = {
+    const link: ServerLink = new ServerLink(node, nodeOptions(this.#address, this.#settings), {
       onLost: (error) => {
         if (this.#link === link) this.#circuit('').lost(error);
       },
       onReady: () => {
         if (this.#link === link) this.#circuit('').retry();
       },
-    };
-    const link: ServerLink = new ServerLink(node, options, events);
+    });
     return link;
+  }
+
+  async #findCluster(current: ClusterLink | undefined): Promise<RedisLink> {
+    const layout = await this.#lookout.layout(current?.layout.nodes ?? []);
+    if (layout.text === current?.layout.text) return current;
+    return ClusterLink.connect(layout, nodeOptions(this.#address, this.#settings));
   }
 
   #take(link: RedisLink): void {
@@ -210,17 +209,6 @@ export class RedisConnection {
     previous?.end();
     for (const circuit of this.#circuits.values()) circuit.retry();
   }
-}
-
-async function newestCluster(
-  configured: readonly RedisNode[],
-  current: ClusterLink | undefined,
-  options: ReturnType<typeof nodeOptions>,
-): Promise<ClusterLink> {
-  const made = await ClusterLink.connect([...configured, ...(current?.nodes ?? [])], options);
-  if (!current || made.layout !== current.layout) return made;
-  made.end();
-  return current;
 }
 
 function addressOf(url: string): RedisAddress {

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { createClient, createCluster } from '@keyv/redis';
-import { formatNode, type RedisAddress, type RedisNode } from '../address/redis-address.ts';
+import type { RedisAddress, RedisNode } from '../address/redis-address.ts';
 import { clusterSlot } from './cluster-slot.ts';
+import type { ClusterLayout } from './redis-lookout.ts';
 
 const CONNECT_TIMEOUT_MS = 1_000;
 /** A connection on which nothing came for so long is dead: the host is frozen, or a firewall swallows packets. */
@@ -122,13 +123,17 @@ export class ClusterLink implements RedisLink {
   readonly ready = Promise.resolve();
   readonly #cluster;
 
-  private constructor(cluster: ReturnType<typeof clusterOf>) {
+  /** Who had which keys when it was connected. */
+  readonly layout: ClusterLayout;
+
+  private constructor(cluster: ReturnType<typeof clusterOf>, layout: ClusterLayout) {
     this.#cluster = cluster;
+    this.layout = layout;
   }
 
-  /** @param nodes one of which knows the others. @throws when none of them says who they are */
-  static async connect(nodes: readonly RedisNode[], options: NodeOptions): Promise<ClusterLink> {
-    const cluster = clusterOf(nodes, options);
+  /** @throws when none of its nodes answers */
+  static async connect(layout: ClusterLayout, options: NodeOptions): Promise<ClusterLink> {
+    const cluster = clusterOf(layout.nodes, options);
     // Which node is in trouble is seen by what is asked of it.
     cluster.on('error', () => {});
     try {
@@ -137,23 +142,7 @@ export class ClusterLink implements RedisLink {
       endQuietly(cluster);
       throw error;
     }
-    return new ClusterLink(cluster);
-  }
-
-  /** Who has which keys: equal texts for equal answers. */
-  get layout(): string {
-    let last: string | undefined;
-    const bounds: string[] = [];
-    for (const [slot, shard] of this.#cluster.slots.entries()) {
-      const address = shard?.master.address ?? 'nobody';
-      if (address !== last) bounds.push(`${slot} ${address}`);
-      last = address;
-    }
-    return bounds.join(', ');
-  }
-
-  get nodes(): readonly RedisNode[] {
-    return this.#cluster.masters.map(({ host, port }) => ({ host, port }));
+    return new ClusterLink(cluster, layout);
   }
 
   send(key: string, command: readonly string[]): Promise<unknown> {
@@ -185,49 +174,4 @@ function endQuietly(cluster: { destroy(): void }): void {
   } catch {
     // One of its connections was closed already; then so are the others.
   }
-}
-
-/**
- * Whom the Sentinels call the master now: what most of those say that answer.
- * @throws Error when none of them answers, or knows it
- */
-export async function askSentinels(
-  address: RedisAddress,
-  { ca, sentinel }: Pick<RedisSettings, 'ca' | 'sentinel'>,
-): Promise<RedisNode> {
-  const master = address.master ?? '';
-  const answers = await Promise.allSettled(
-    address.nodes.map(async (node) => {
-      const client = createClient({
-        ...credentialsOf(sentinel?.username, sentinel?.password),
-        socket: {
-          host: node.host,
-          port: node.port,
-          connectTimeout: CONNECT_TIMEOUT_MS,
-          socketTimeout: CONNECT_TIMEOUT_MS,
-          reconnectStrategy: false,
-          ...tlsOptions(address.isSecure, ca),
-        },
-      });
-      client.on('error', () => {});
-      try {
-        await client.connect();
-        const found = await client.sendCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', master]);
-        if (!Array.isArray(found)) throw new Error('this Sentinel knows no master of that name');
-        return { host: String(found[0]), port: Number(found[1]) };
-      } finally {
-        if (client.isOpen) client.destroy();
-      }
-    }),
-  );
-  const votes = new Map<string, { node: RedisNode; count: number }>();
-  for (const answer of answers) {
-    if (answer.status !== 'fulfilled') continue;
-    const name = formatNode(answer.value);
-    votes.set(name, { node: answer.value, count: (votes.get(name)?.count ?? 0) + 1 });
-  }
-  const [best] = [...votes.values()].sort((a, b) => b.count - a.count);
-  if (best) return best.node;
-  const [first] = answers;
-  throw first?.status === 'rejected' ? first.reason : new Error('there are no Sentinels');
 }

