@@ -16,6 +16,8 @@ const CHECK_MS = 30_000;
 const HANDSHAKE_TIMEOUT_MS = 20_000;
 /** Bytes of request line and headers. */
 const MAX_HEADER_SIZE = 16 * 1024;
+/** A connection that was just made may have a request on its way: when draining it gets this long for it, in milliseconds. */
+const FIRST_REQUEST_MS = 1_000;
 /** After so long without traffic the system probes whether the peer is still there. */
 const TCP_KEEP_ALIVE_MS = 60_000;
 
@@ -44,6 +46,8 @@ export class HttpServer {
   /** All sockets, also those still shaking hands. */
   readonly #sockets = new Set<Socket>();
   readonly #answers = new Set<ServerResponse>();
+  /** Connections on which there was a request. */
+  readonly #used = new WeakSet<Socket>();
   #isLeaving = false;
   #draining: Promise<void> | undefined;
 
@@ -80,6 +84,7 @@ export class HttpServer {
     });
     this.#server.on(tls ? 'secureConnection' : 'connection', (socket: Socket) => {
       this.#connections.set(socket, 0);
+      if (this.#draining) this.#closeUnlessUsed(socket);
       socket.once('close', () => this.#connections.delete(socket));
     });
     // Before the handler, so that an answer is known of whatever the handler does.
@@ -124,8 +129,9 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting connections, closes the idle ones, lets the answers under way finish (their connections are closed
-   * after them), and breaks off what is left after `graceMs`. Resolves when no connection is left.
+   * Stops accepting connections, closes the idle ones (those without any request yet a second later), lets the answers
+   * under way finish (their connections are closed after them), and breaks off what is left after `graceMs`. Resolves when
+   * no connection is left.
    */
   drain(graceMs: number): Promise<void> {
     this.#draining ??= this.#drain(graceMs);
@@ -137,12 +143,23 @@ export class HttpServer {
       this.#server.close(() => resolve());
     });
     for (const res of this.#answers) closeAfter(res);
-    for (const [socket, answers] of this.#connections) if (answers === 0) socket.destroy();
+    for (const [socket, answers] of this.#connections) {
+      if (!this.#used.has(socket)) this.#closeUnlessUsed(socket);
+      else if (answers === 0) socket.destroy();
+    }
     const grace = setTimeout(() => {
       for (const socket of [...this.#connections.keys(), ...this.#sockets]) socket.destroy();
     }, graceMs);
     await closed;
     clearTimeout(grace);
+  }
+
+  /** Its first request may be on its way: whoever sent it would not know whether it was carried out. */
+  #closeUnlessUsed(socket: Socket): void {
+    const patience = setTimeout(() => {
+      if (!this.#used.has(socket)) socket.destroy();
+    }, FIRST_REQUEST_MS);
+    socket.once('close', () => clearTimeout(patience));
   }
 
   #track(req: IncomingMessage, res: ServerResponse): void {
@@ -153,6 +170,7 @@ export class HttpServer {
       return (answers ?? 0) + by;
     };
     this.#answers.add(res);
+    this.#used.add(socket);
     count(1);
     if (this.isDraining) closeAfter(res);
     res.once('close', () => {

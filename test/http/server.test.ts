@@ -74,13 +74,40 @@ test('draining closes a connection whose answer had promised to keep it, once th
   expect(client.text()).toMatch(/\r\n\r\ndone$/);
 });
 
-test('draining closes idle connections at once, used and unused ones', async () => {
+test('draining closes idle connections at once, and lets new ones have the answer to a request on its way', async () => {
   const { handler } = held();
   const { server, port } = await listening(handler);
-  const [used, unused] = [await opened(port), await opened(port)];
+  const [used, unused, late] = [await opened(port), await opened(port), await opened(port)];
   used.socket.write(GET('/now'));
   await once(used.socket, 'data');
-  await Promise.all([server.drain(10_000), used.closed, unused.closed]);
+  const drained = server.drain(10_000);
+  await used.closed;
+  late.socket.write(GET('/now'));
+  await late.closed;
+  expect(late.text()).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
+  expect(late.text().toLowerCase()).toContain('connection: close');
+  await Promise.all([drained, unused.closed]);
+});
+
+test('about to leave it serves everybody, and closes each connection after its answer', async () => {
+  const { handler, arrived, release } = held();
+  const { server, port } = await listening(handler);
+  const [old, promised] = [await opened(port), await opened(port)];
+  old.socket.write(GET('/now'));
+  await once(old.socket, 'data');
+  promised.socket.write(GET('/headers'));
+  await arrived;
+  server.leave();
+  expect(server.isDraining).toBe(true);
+  // Kept, as it was told, for one more request.
+  release();
+  await expect.poll(promised.text).toMatch(/done$/);
+  for (const client of [old, promised, await opened(port)]) {
+    client.socket.write(GET('/now'));
+    await client.closed;
+    expect(client.text()).toMatch(/connection: close\r\n/i);
+  }
+  await server.drain(10_000);
 });
 
 test('what is not over after the grace period is broken off', async () => {
