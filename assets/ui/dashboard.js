@@ -74,8 +74,9 @@ async function show(url, isStep) {
   under.abort();
   under = new AbortController();
   try {
-    if (!(await swap(url, ['found'], under))) location.assign(url);
+    if (!(await swap(url, ['found'], under))) return location.assign(url);
     if (isStep) history.pushState(null, '', url);
+    seen = location.pathname + location.search;
     const found = document.querySelector('#found [data-announce]')?.textContent;
     const sorted = document.querySelector('#found [aria-sort]');
     const order = sorted
@@ -124,7 +125,12 @@ document.addEventListener('input', (event) => {
   }, PAUSE_MS);
 });
 
-addEventListener('popstate', () => location.reload());
+let seen = location.pathname + location.search;
+addEventListener('popstate', () => {
+  // Not for steps within a page.
+  const here = location.pathname + location.search;
+  if (here !== seen) location.reload();
+});
 
 // What changes by itself.
 

@@ -1,5 +1,6 @@
-import { readFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, request } from 'node:https';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -48,6 +49,12 @@ describeWith(['chromium'], 'the dashboard in a browser', () => {
 
   it('is found from the landing page, by whoever has the token, until they sign out', async () => {
     const { page, larder, problems } = await begin();
+    await page.goto(`${larder.url}/ui/trouble`);
+    await page.keyboard.press('Tab');
+    // The first thing that the keyboard comes to leads past everything that is the same on each page.
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to the content');
+    await page.keyboard.press('Enter');
+    await expect.poll(() => page.evaluate('document.activeElement.id')).toBe('content');
     await page.goto(larder.url);
     await page.getByRole('link', { name: 'dashboard' }).click();
     await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
@@ -151,6 +158,37 @@ describeWith(['chromium'], 'the dashboard in a browser', () => {
     await page.getByRole('heading', { name: 'Job of list.txt' }).waitFor();
   });
 
+  it('takes a whole directory that is dropped, with the paths in it and without what nobody wrote', async () => {
+    const { page, ui, host, larder } = await begin();
+    const directory = await mkdtemp(join(tmpdir(), 'larder-drop-'));
+    afterTest(() => rm(directory, { recursive: true, force: true }));
+    const put = async (path: string, text: string) => {
+      await mkdir(join(directory, path, '..'), { recursive: true });
+      await writeFile(join(directory, path), text);
+    };
+    await put('infra/.terraform.lock.hcl', lockOf(host, 'widget'));
+    await put('infra/network/.terraform.lock.hcl', lockOf(host, 'gadget'));
+    await put('infra/.terraform/modules/main.tf', 'terraform {}');
+    await put('infra/picture.png', 'PNG');
+    await page.goto(`${ui}/jobs`);
+    const box = await page.locator('form[data-drop]').boundingBox();
+    const cdp = await page.context().newCDPSession(page);
+    for (const type of ['dragEnter', 'dragOver', 'drop'] as const) {
+      const data = { items: [], files: [join(directory, 'infra')], dragOperationsMask: 1 };
+      await cdp.send('Input.dispatchDragEvent', { type, x: (box?.x ?? 0) + 50, y: (box?.y ?? 0) + 20, data });
+    }
+    const chosen = page.getByRole('list', { name: 'Chosen files' }).getByRole('listitem');
+    await chosen.first().waitFor();
+    expect((await chosen.allTextContents()).sort()).toEqual([
+      'infra/.terraform.lock.hcl',
+      'infra/network/.terraform.lock.hcl',
+    ]);
+    await page.getByRole('button', { name: 'Warm', exact: true }).click();
+    await page.locator('[data-item*="gadget"]').getByText('Stored').waitFor();
+    const began = (await audit(larder)).find(({ event }) => event === 'warm-began');
+    expect(began?.['files']).toEqual(expect.arrayContaining(['infra/network/.terraform.lock.hcl']));
+  });
+
   it('finds, sorts and pins what is stored, by keyboard as well', async () => {
     const { page, ui, host, problems, ...scene } = await begin();
     await scene.ended(await scene.warm({ providers: [`${host}/acme/widget`, `${host}/acme/gadget`] }));
@@ -173,6 +211,10 @@ describeWith(['chromium'], 'the dashboard in a browser', () => {
     expect(page.url()).toContain('sort=size');
     await page.getByRole('status').getByText('1 archive or package').waitFor();
     expect(await page.evaluate(() => 'wasHere' in globalThis)).toBe(true);
+
+    await page.goBack();
+    await page.locator('th[aria-sort="descending"]').waitFor();
+    await expect.poll(names).toEqual([`${host}/acme/gadget`, `${host}/acme/widget`]);
 
     await page.getByRole('button', { name: `Pin ${host}/acme/gadget@1.0.0` }).click();
     await page.getByText('Pinned.').waitFor();
