@@ -7,7 +7,7 @@ import { namesForChild } from './loopback-network.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const NETWORK = new URL('./loopback-network.ts', import.meta.url).href;
-const START_LIMIT_MS = 30_000;
+const START_LIMIT_MS = 90_000;
 
 export interface ProcessEnd {
   /** `undefined` when a signal ended it. */
