@@ -87,11 +87,11 @@ export class Relay {
     const relayed: RelayedRequest = new RelayedRequest({
       upstream,
       authenticate,
-      span: beginSpan(this.#tracer, { upstream, method }, url),
       url,
       agent,
       token: token || undefined,
       passage: this.#circuits.enter(url),
+      span: beginSpan(this.#tracer, { upstream, method }, url),
       limits: { ...this.#limits, headersMs },
       observer: this.#observer,
       onRelease: () => this.#underWay.delete(relayed),
