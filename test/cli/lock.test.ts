@@ -150,7 +150,7 @@ describe('larder lock', () => {
     expect(nothing).toMatchObject({ code: 2, stderr: expect.stringMatching(/empty\.hcl is empty\n.*init/) });
     expect(folder).toMatchObject({ code: 2, stderr: expect.stringMatching(/is a directory, not a file\n.*lock\.hcl/) });
     expect(odd.code, odd.stderr).toBe(1);
-    expect(odd.stdout).toMatch(/other\.hcl: .*\n {2}error in line 1:1: this is no lock file/);
+    expect(odd.stdout).toMatch(/other\.hcl: .*\n.*\n {2}error in line 1:1: this is no lock file/);
     expect(odd.stdout).toMatch(/header\.hcl: .*\n {2}warning in line 1:1: nothing in this file locks a provider/);
     expect(odd.stdout).toMatch(/squeezed\.hcl: .*\n {2}error in line 1:1: the whole file is one comment/);
   });
