@@ -1,4 +1,3 @@
-import path from 'node:path';
 import type { Changes } from './changes.ts';
 import type { Closers } from './closers.ts';
 import type { Config } from './config.ts';
@@ -9,10 +8,7 @@ import { Quota } from './mirror/quota.ts';
 import type { Storage } from './storage.ts';
 import { Holds } from './store/holds.ts';
 import type { Keeping } from './store/keeping.ts';
-import { paths } from './store/keys.ts';
 import { LastUses } from './store/last-uses.ts';
-import { PartialFiles } from './store/partial-files.ts';
-import { PinFile } from './store/pin-file.ts';
 
 /** What keeps the data directory in order. */
 export interface HouseKeeping {
@@ -36,8 +32,7 @@ export async function assembleHouseKeeping(
   const uses = new LastUses({ directory, markers: storage.markers, logger });
   opened.add('last uses', () => uses.close());
   const holds = new Holds();
-  const partials = await PartialFiles.open(path.join(directory, paths.partial), logger);
-  const pins = new Pins({ file: new PinFile({ directory, partials }) });
+  const pins = new Pins({ file: storage.pins });
   const use = new DiskUse({ directory, uses });
   const quota = new Quota({ limit: limits.disk, use, holds, uses, pins, isSealed, logger });
   opened.add('quota', () => quota.close());

@@ -12,11 +12,13 @@ import { paths } from './store/keys.ts';
 import type { ModuleStore } from './store/module-store.ts';
 import type { PackageHasher } from './store/package-hash.ts';
 import { PartialFiles } from './store/partial-files.ts';
+import { PinFile, type PinStore } from './store/pin-file.ts';
 import { Quarantine } from './store/quarantine.ts';
 import { Bucket } from './store/s3/bucket.ts';
 import { BucketArchiveStore } from './store/s3/bucket-archive-store.ts';
 import { BucketMarkers } from './store/s3/bucket-markers.ts';
 import { BucketModuleStore } from './store/s3/bucket-module-store.ts';
+import { BucketPins } from './store/s3/bucket-pins.ts';
 import { BucketQuarantine } from './store/s3/bucket-quarantine.ts';
 import { BucketWatch } from './store/s3/bucket-watch.ts';
 import type { UseMarkers } from './store/use-markers.ts';
@@ -29,6 +31,7 @@ const CONCURRENT_PARTS = 6;
 export interface Storage {
   /** Where it is written down when something was last used, unless in the data directory. */
   readonly markers: UseMarkers | undefined;
+  readonly pins: PinStore;
   readonly quarantine: Pick<Quarantine, 'list' | 'remove'>;
   /** Without keeping there is no limit, and uses are forgotten with the process. The caller closes it. @throws StorageFailed */
   openArchives(deps: { hasher: PackageHasher; keeping?: Keeping }): Promise<ArchiveStore>;
@@ -49,6 +52,7 @@ export async function openStorage(
   if (config.s3) return storageInBucket({ ...config, s3: config.s3 }, { partials, logger });
   return {
     markers: undefined,
+    pins: new PinFile({ directory, partials }),
     quarantine: new Quarantine({ directory, partials }),
     openArchives: (deps) => DirectoryArchiveStore.open({ directory, ...deps, logger }),
     openModules: (deps) => DirectoryModuleStore.open({ directory, ...deps, logger }),
@@ -73,6 +77,7 @@ async function storageInBucket(
   const kept = (keeping: Keeping | undefined) => keeping ?? freeKeeping({ directory, markers, logger });
   return {
     markers,
+    pins: new BucketPins({ bucket }),
     quarantine: new BucketQuarantine({ bucket }),
     openArchives: async ({ hasher, keeping }) => new BucketArchiveStore({ ...shared, hasher, keeping: kept(keeping) }),
     openModules: async ({ keeping }) => new BucketModuleStore({ ...shared, keeping: kept(keeping) }),

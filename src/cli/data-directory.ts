@@ -21,8 +21,6 @@ import { openEmbeddedMetadata } from '../store/embedded-keyv.ts';
 import { paths } from '../store/keys.ts';
 import type { ModuleStore } from '../store/module-store.ts';
 import { PackageHasher } from '../store/package-hash.ts';
-import { PartialFiles } from '../store/partial-files.ts';
-import { PinFile } from '../store/pin-file.ts';
 import { openRedisMetadata } from '../store/redis-keyv.ts';
 import { CommandFailed } from './command-failed.ts';
 
@@ -49,10 +47,8 @@ export class DataDirectory {
     storage: Storage;
     store: ArchiveStore;
     modules: ModuleStore;
-    partials: PartialFiles;
   }) {
-    const of = { directory: deps.config.data, partials: deps.partials };
-    this.pins = new Pins({ file: new PinFile(of) });
+    this.pins = new Pins({ file: deps.storage.pins });
     this.quarantine = deps.storage.quarantine;
     this.#storage = deps.storage;
     this.#config = deps.config;
@@ -86,8 +82,7 @@ export class DataDirectory {
     const storage = await openStorage(config, { logger });
     const store = await storage.openArchives({ hasher });
     const modules = await storage.openModules({});
-    const partials = await PartialFiles.open(path.join(config.data, paths.partial), logger);
-    return new DataDirectory({ config, logger, hasher, storage, store, modules, partials });
+    return new DataDirectory({ config, logger, hasher, storage, store, modules });
   }
 
   /** What is stored itself, for carrying it out and in. */

@@ -3,7 +3,7 @@ import { ModulePattern } from '../address/module-pattern.ts';
 import { ProviderPattern } from '../address/provider-pattern.ts';
 import { Version } from '../address/version.ts';
 import { InvalidAddress, StorageFailed } from '../errors.ts';
-import type { PinFile } from '../store/pin-file.ts';
+import type { PinStore } from '../store/pin-file.ts';
 import { matches } from './inventory.ts';
 
 /** What is kept whatever happens: all versions of what the pattern means, or one. */
@@ -44,11 +44,11 @@ export class Pin {
 /** Whether a version of something is pinned. */
 export type IsPinned = (address: MirroredAddress, version: Version) => boolean;
 
-/** What operators want kept: never evicted, and purged only when that is said. In the data directory, for all who share it. */
+/** What operators want kept: never evicted, and purged only when that is said. With what is stored, for all who share that. */
 export class Pins {
-  readonly #file: PinFile;
+  readonly #file: PinStore;
 
-  constructor({ file }: { file: PinFile }) {
+  constructor({ file }: { file: PinStore }) {
     this.#file = file;
   }
 
@@ -59,7 +59,7 @@ export class Pins {
       return texts.map(Pin.parse);
     } catch (error) {
       const { message } = error as Error;
-      throw new StorageFailed('reading the pins', error, { hint: `mend pins.json in the data directory: ${message}` });
+      throw new StorageFailed('reading the pins', error, { hint: `mend pins.json: ${message}` });
     }
   }
 

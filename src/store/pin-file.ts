@@ -7,8 +7,16 @@ import { readIfFile } from './storage-errors.ts';
 /** Another process may replace the file between our reading and our writing; then the change is made once more. */
 const MAX_ATTEMPTS = 5;
 
+/** Port: what is never evicted, as texts. */
+export interface PinStore {
+  /** As it is now. @throws StorageFailed, also when what is there is no list of pins: that is not the same as none */
+  read(): Promise<readonly string[]>;
+  /** Durable when it resolves. @param change must give the same again when it is given its own result. @throws StorageFailed */
+  change(change: (pins: readonly string[]) => readonly string[]): Promise<readonly string[]>;
+}
+
 /** `pins.json`: what is never evicted, as texts. It is read anew each time, so that processes may share it. */
-export class PinFile {
+export class PinFile implements PinStore {
   readonly #file: string;
   readonly #partials: PartialFiles;
   #changing: Promise<unknown> = Promise.resolve();
@@ -21,12 +29,7 @@ export class PinFile {
   /** @throws StorageFailed, also when the file is no list of pins: that is not the same as none */
   async read(): Promise<readonly string[]> {
     const content = await readIfFile('reading the pins', this.#file);
-    if (content === undefined) return [];
-    const pins = pinsIn(content.toString());
-    if (pins) return pins;
-    throw new StorageFailed('reading the pins', new Error('pins.json is no list of pins'), {
-      hint: 'mend pins.json in the data directory, or remove it; nothing is evicted or purged before',
-    });
+    return content === undefined ? [] : pinsIn(content.toString(), 'the data directory');
   }
 
   /** Replaces the whole file, durably. @param change must give the same again when it is given its own result. @throws StorageFailed */
@@ -39,7 +42,7 @@ export class PinFile {
   async #change(change: (pins: readonly string[]) => readonly string[]): Promise<readonly string[]> {
     for (let attempt = 1; ; attempt += 1) {
       const wanted = [...new Set(change(await this.read()))].sort();
-      await this.#partials.write(this.#file, `${JSON.stringify({ pins: wanted }, null, 2)}\n`);
+      await this.#partials.write(this.#file, pinsText(wanted));
       const now = await this.read();
       if (isSame(now, [...change(now)]) || attempt === MAX_ATTEMPTS) return now;
     }
@@ -50,12 +53,21 @@ function isSame(a: readonly string[], b: readonly string[]): boolean {
   return a.length === b.length && a.every((one) => b.includes(one));
 }
 
-function pinsIn(text: string): readonly string[] | undefined {
+/** `pins.json`, as people can read it. */
+export function pinsText(pins: readonly string[]): string {
+  return `${JSON.stringify({ pins }, null, 2)}\n`;
+}
+
+/** @param place where it lies. @throws StorageFailed when it is no list of pins */
+export function pinsIn(text: string, place: string): readonly string[] {
   try {
     const document: unknown = JSON.parse(text);
     const pins = (document as { pins?: unknown } | null)?.pins;
-    return Array.isArray(pins) && pins.every((pin) => typeof pin === 'string') ? pins : undefined;
+    if (Array.isArray(pins) && pins.every((pin) => typeof pin === 'string')) return pins;
   } catch {
-    return undefined;
+    // Falls through: damaged and nonsensical are the same here.
   }
+  throw new StorageFailed('reading the pins', new Error('pins.json is no list of pins'), {
+    hint: `mend pins.json in ${place}, or remove it; nothing is evicted or purged before`,
+  });
 }

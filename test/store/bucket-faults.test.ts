@@ -109,14 +109,14 @@ describe('an upload in parts', () => {
 
   test('that a dead process left is aborted a day later, younger ones are not', async () => {
     const bucket = await stores.bucket();
-    await bucket.beginUpload(KEY);
+    await bucket.uploads.begin(KEY);
     await server.ageUploads();
-    const young = await bucket.beginUpload(KEY);
+    const young = await bucket.uploads.begin(KEY);
     const watch = new BucketWatch({ bucket, logger });
     watch.begin();
     await expect.poll(() => server.uploads()).toEqual([young]);
     await watch.settled();
-    await bucket.abortUpload(KEY, young);
+    await bucket.uploads.abort(KEY, young);
   });
 });
 

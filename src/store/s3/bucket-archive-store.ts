@@ -1,14 +1,10 @@
-import { rm, stat, utimes } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { LRUCache } from 'lru-cache';
-import pLimit from 'p-limit';
 import type { ProviderArchive } from '../../address/archive.ts';
 import { type Hash, type Sha256, zipHash } from '../../address/hash.ts';
 import { ProviderAddress } from '../../address/provider.ts';
 import type { Version } from '../../address/version.ts';
 import { StorageFailed } from '../../errors.ts';
-import { type Judgement, judge } from '../adoption.ts';
 import type {
   ArchiveStore,
   ByteRange,
@@ -24,7 +20,6 @@ import { paths } from '../keys.ts';
 import type { ArchiveRecord } from '../mirror-document.ts';
 import type { PackageHasher } from '../package-hash.ts';
 import { orForeign } from '../provider-directories.ts';
-import { ofStorage } from '../storage-errors.ts';
 import { asStored, isOurs } from '../stored-record.ts';
 import { ArchiveLists } from './archive-lists.ts';
 import type { ObjectLook } from './bucket.ts';
@@ -34,7 +29,7 @@ import { BucketQuarantine } from './bucket-quarantine.ts';
 import { BucketReleases } from './bucket-releases.ts';
 import { IncomingObject } from './incoming-object.ts';
 import { Listings } from './listings.ts';
-import { LocalCopies } from './local-copies.ts';
+import { LocalArchives } from './local-archives.ts';
 import { digestOfObject, openObject } from './object-body.ts';
 import { publishOnce } from './publish.ts';
 import { SmallObjects } from './small-objects.ts';
@@ -42,8 +37,6 @@ import { SmallObjects } from './small-objects.ts';
 /** How long it is believed that an archive is still there. When it is read, its absence shows at once. */
 const HIT_MS = 5_000;
 const MAX_REMEMBERED = 10_000;
-/** Archives that are fetched at a time to be looked into. */
-const CONCURRENT_FETCHES = 2;
 /** Another replica may be between its archive and its record, or about to be; a clock may be wrong by as much. */
 const SETTLED_MS = 10_000;
 /** How long a link that clients are sent to is good for: until they follow it, which they do at once. */
@@ -63,8 +56,7 @@ export class BucketArchiveStore implements ArchiveStore {
   readonly #releases: BucketReleases;
   readonly #foreign: ForeignArchives<ObjectLook>;
   readonly #quarantine: BucketQuarantine;
-  readonly #copies = new LocalCopies();
-  readonly #fetching = pLimit(CONCURRENT_FETCHES);
+  readonly #local: LocalArchives;
   readonly #hits = new LRUCache<string, StoredArchive>({ max: MAX_REMEMBERED, ttl: HIT_MS });
   readonly #lists: ArchiveLists;
   /** Of our own: what was looked up meanwhile may be older. */
@@ -79,13 +71,14 @@ export class BucketArchiveStore implements ArchiveStore {
     this.#documents = new BucketDocuments({ objects, listings, logger });
     this.#releases = new BucketReleases({ objects, listings });
     this.#quarantine = new BucketQuarantine({ bucket });
+    this.#local = new LocalArchives(deps);
     this.#foreign = new ForeignArchives<ObjectLook>({
       shelf: {
         look: (archive) => bucket.head(paths.archive(archive)),
         identityOf: ({ etag, size }) => `${etag} ${size}`,
         // Objects appear whole.
         isSettled: () => true,
-        judge: (archive, { size }, known) => this.#judge(archive, known, size),
+        judge: (archive, { size }, known) => this.#local.judge(archive, size, known),
         recordOf: (archive) => this.#documents.recordOf(archive),
         record: (...of) => this.#record(...of),
         discard: (archive) => this.discard(archive),
@@ -165,7 +158,7 @@ export class BucketArchiveStore implements ArchiveStore {
           look: () => this.#latest(archive),
           adopt: () => this.adopt(archive, { sha256 }),
         });
-        this.#copies.keep(paths.archive(archive), partial);
+        this.#local.copies.keep(paths.archive(archive), partial);
         return stored;
       },
     });
@@ -200,7 +193,7 @@ export class BucketArchiveStore implements ArchiveStore {
 
   async computePackageHash(stored: StoredArchive): Promise<ComputedHashes | undefined> {
     const { hasher, logger } = this.#deps;
-    const outcome = await this.#locally(stored, (path) => hasher.hash(path));
+    const outcome = await this.#local.with(stored.archive, stored.size, (path) => hasher.hash(path));
     if (outcome && 'hash' in outcome) return { zip: outcome.hash, unpacked: outcome.unpacked ?? outcome.hash };
     // Cut off by our own shutdown: that says nothing of the archive.
     if (hasher.isClosed) return undefined;
@@ -240,7 +233,7 @@ export class BucketArchiveStore implements ArchiveStore {
   async close(): Promise<void> {
     await this.#foreign.close();
     await this.#lists.close();
-    await this.#copies.close();
+    await this.#local.copies.close();
   }
 
   /** What is there, whatever is remembered of it. */
@@ -273,46 +266,6 @@ export class BucketArchiveStore implements ArchiveStore {
     return new StorageFailed('opening an archive', Object.assign(new Error('it is gone'), { code: 'ENOENT' }));
   }
 
-  /** With the archive in a local file: the one it came in, or another one that is fetched. `undefined` when it is gone. */
-  async #locally<T>(stored: StoredArchive, work: (path: string) => Promise<T>): Promise<T | undefined> {
-    const key = paths.archive(stored.archive);
-    const copy = this.#copies.take(key);
-    if (!copy) return this.#fetching(() => this.#fetched(key, stored.size, work));
-    try {
-      return await work(copy.path);
-    } finally {
-      copy.letGo();
-      this.#copies.drop(key);
-    }
-  }
-
-  async #fetched<T>(key: string, size: number, work: (path: string) => Promise<T>): Promise<T | undefined> {
-    const { bucket, partials } = this.#deps;
-    const body = await openObject(bucket, key, { size, operation: 'reading an archive' });
-    if (!body) return undefined;
-    const { path, handle } = await partials.create();
-    try {
-      await ofStorage('writing a partial file', pipeline(body, handle.createWriteStream()));
-      return await work(path);
-    } finally {
-      body.destroy();
-      await handle.close().catch(() => {});
-      await rm(path, { force: true }).catch(() => {});
-    }
-  }
-
-  async #judge(archive: ProviderArchive, known: readonly Hash[], size: number): Promise<Judgement> {
-    const { hasher } = this.#deps;
-    const judged = this.#fetching(() =>
-      this.#fetched(paths.archive(archive), size, async (path) => {
-        // Nobody is still copying it, however young the local file is.
-        await ofStorage('reading a partial file', utimes(path, 0, 0));
-        return judge(path, await ofStorage('reading a partial file', stat(path)), known, hasher);
-      }),
-    );
-    return (await judged) ?? { verdict: 'unverifiable' };
-  }
-
   async #discardDamaged(archive: ProviderArchive, record: ArchiveRecord, look: ObjectLook): Promise<void> {
     if (!isSettled(look)) return;
     this.#deps.logger.warn('a stored archive is damaged and was discarded', {
@@ -325,7 +278,7 @@ export class BucketArchiveStore implements ArchiveStore {
 
   async #isGone(archive: ProviderArchive): Promise<void> {
     this.#changed(archive);
-    this.#copies.drop(paths.archive(archive));
+    this.#local.copies.drop(paths.archive(archive));
     await this.#deps.keeping.uses.forget(paths.archive(archive));
   }
 

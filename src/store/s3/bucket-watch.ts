@@ -51,9 +51,9 @@ export class BucketWatch {
   }
 
   async #sweep(): Promise<void> {
-    for (const { key, id, begunAt } of await this.#bucket.uploads()) {
+    for (const { key, id, begunAt } of await this.#bucket.uploads.list()) {
       if (this.#isOver || Date.now() - begunAt.getTime() < ABANDONED_AFTER_MS) continue;
-      await this.#bucket.abortUpload(key, id);
+      await this.#bucket.uploads.abort(key, id);
       this.#logger.info('aborted an upload that a dead process left', { key });
     }
   }

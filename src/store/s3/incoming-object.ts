@@ -2,8 +2,8 @@ import type { Sha256 } from '../../address/hash.ts';
 import type { IncomingArchive, IncomingReader, StoredArchive } from '../archive-store.ts';
 import { IncomingFile } from '../incoming-file.ts';
 import { unlimitedRoom } from '../room.ts';
-import type { Condition, Written } from './bucket.ts';
 import type { BucketDeps } from './bucket-deps.ts';
+import type { Condition, Written } from './bucket-requests.ts';
 import { Upload } from './upload.ts';
 
 /** What has arrived and was verified. */

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Sha256 } from '../../address/hash.ts';
 import { IntegrityMismatch, StorageFailed } from '../../errors.ts';
 import type { StoredArchive } from '../archive-store.ts';
-import type { Condition, Written } from './bucket.ts';
+import type { Condition, Written } from './bucket-requests.ts';
 
 /** How long whoever was second waits for the record of whoever was first, in milliseconds. */
 const RECORD_PATIENCE_MS = 3_000;

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import type { Bucket, Condition, Written } from './bucket.ts';
+import type { Bucket } from './bucket.ts';
+import type { Condition, Written } from './bucket-requests.ts';
 
 /** How long what was read holds without being asked for again: others write, too. */
 const FRESH_MS = 2_000;

@@ -4,7 +4,8 @@ import { StorageFailed } from '../../errors.ts';
 import type { Logger } from '../../logger.ts';
 import { settledWithin } from '../../time-limit.ts';
 import { ofStorage } from '../storage-errors.ts';
-import type { Bucket, Condition, Written } from './bucket.ts';
+import type { Bucket } from './bucket.ts';
+import type { Condition, Written } from './bucket-requests.ts';
 
 /** Of one part. The protocol allows 10,000 of them, and none below 5 MiB but the last. */
 export const PART_BYTES = 8 * 1024 * 1024;
@@ -56,7 +57,7 @@ export class Upload {
       const etags = await Promise.all(this.#parts);
       if (this.#failure !== undefined) throw this.#failure;
       const id = (await this.#id) ?? '';
-      const written = await this.#bucket.completeUpload(this.#key, id, etags as string[], condition);
+      const written = await this.#bucket.uploads.complete(this.#key, id, etags as string[], condition);
       if (written === 'written') this.#id = undefined;
       return written;
     } finally {
@@ -76,7 +77,7 @@ export class Upload {
     const id = this.#id && (await settledWithin(this.#id, ABORT_PATIENCE_MS).catch(() => undefined));
     if (id === undefined) return;
     try {
-      await this.#bucket.abortUpload(this.#key, id);
+      await this.#bucket.uploads.abort(this.#key, id);
     } catch (error) {
       this.#logger.warn('an upload to the bucket could not be taken back; it is swept later', {
         key: this.#key,
@@ -91,10 +92,10 @@ export class Upload {
     this.#parts.push(
       this.#inTurn(async () => {
         if (this.#failure !== undefined) return undefined;
-        this.#id ??= this.#bucket.beginUpload(this.#key);
+        this.#id ??= this.#bucket.uploads.begin(this.#key);
         const id = await this.#id;
         const content = await this.#read((number - 1) * PART_BYTES, length);
-        return this.#bucket.uploadPart(this.#key, id, number, content);
+        return this.#bucket.uploads.send(this.#key, id, number, content);
       }).catch((error: unknown) => {
         this.#failure ??= error;
         return undefined;
