@@ -159,7 +159,9 @@ export class Supervisor {
     // Whoever was told to end before it could heed it has nothing to finish.
     const isInnocent = !isReady && signal === 'SIGTERM';
     if (this.#ending.signal.aborted && !isInnocent) this.#worst = Math.max(this.#worst, code ?? KILLED);
-    await this.#metrics.left(process.id);
+    await this.#metrics.left(process.id).catch((error: unknown) => {
+      this.#logger.warn('what a worker had counted is lost', { worker: process.id, error });
+    });
   }
 
   /** One that hangs would keep its leases, and its clients waiting. */

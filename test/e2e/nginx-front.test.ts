@@ -1,17 +1,22 @@
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { afterTest } from '../support/after-test.ts';
 import { sha256Of } from '../support/byte-source.ts';
+import { CertificateAuthority } from '../support/certificates.ts';
 import { HttpClient } from '../support/http.ts';
 import { startLarder } from '../support/larder.ts';
 import { startNginx } from '../support/nginx.ts';
-import { describeWith } from '../support/requirements.ts';
+import { describeWith, requirement } from '../support/requirements.ts';
 import { UpstreamRegistry } from '../support/upstream-registry.ts';
 
-const LOCATIONS = readFileSync(join(import.meta.dirname, '../../deploy/nginx/larder-locations.conf'), 'utf8');
+const DEPLOY = join(import.meta.dirname, '../../deploy/nginx');
+const LOCATIONS = readFileSync(join(DEPLOY, 'larder-locations.conf'), 'utf8');
 const SIZE = 300_000;
 /** A busy machine. */
 const PATIENCE = { timeout: 120_000 };
@@ -55,9 +60,38 @@ async function nginxInFront() {
   };
 }
 
+/** What nginx says of a configuration. */
+async function checkedByNginx(directory: string, text: string): Promise<string> {
+  const file = join(directory, 'nginx.conf');
+  await writeFile(file, text);
+  const { path = '' } = requirement('nginx');
+  const run = promisify(execFile)(path, ['-t', '-q', '-c', file, '-e', join(directory, 'error.log'), '-p', directory]);
+  return run.then(({ stderr }) => stderr).catch((error: { stderr: string }) => error.stderr);
+}
+
 const digest = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
 
 describeWith(['nginx'], 'nginx in front, with the configuration that we ship', () => {
+  it('the whole of it is what nginx understands', PATIENCE, async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'larder-nginx-check-'));
+    afterTest(() => rm(directory, { recursive: true, force: true }));
+    const authority = await CertificateAuthority.shared();
+    const { cert, key } = await authority.issue();
+    await mkdir(join(directory, 'data/tls'), { recursive: true });
+    await Promise.all([
+      writeFile(join(directory, 'data/tls/cert.pem'), cert),
+      writeFile(join(directory, 'data/tls/key.pem'), key),
+      writeFile(join(directory, 'data/tls/ca.pem'), authority.pem),
+    ]);
+    const server = readFileSync(join(DEPLOY, 'larder.conf'), 'utf8')
+      .replaceAll('/data', join(directory, 'data'))
+      .replace('/etc/nginx/larder-locations.conf', join(DEPLOY, 'larder-locations.conf'))
+      // Names are looked up when nginx starts.
+      .replace('server larder:8443;', 'server 127.0.0.1:8443;');
+    const whole = `pid ${directory}/pid; events { } http { ${server} }`;
+    expect(await checkedByNginx(directory, whole)).toBe('');
+  });
+
   it('what is not stored comes through Larder, and from disk afterwards, also without Larder', PATIENCE, async () => {
     const { registry, larder, zip, sha256, base, door, send } = await nginxInFront();
     const list = await send(`${base}/index.json`);

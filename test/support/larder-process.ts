@@ -38,7 +38,7 @@ export interface LarderProcess {
  */
 export async function startLarderProcess(
   setup: LarderSetup,
-  options: { env?: Readonly<Record<string, string>>; args?: readonly string[] } = {},
+  options: { env?: Readonly<Record<string, string>>; args?: readonly string[]; startLimitMs?: number } = {},
 ): Promise<LarderProcess> {
   const args = [
     '--max-semi-space-size=8',
@@ -90,7 +90,7 @@ export async function startLarderProcess(
   };
   afterTest(async () => void (await stop()));
 
-  const limit = setTimeout(() => child.kill('SIGKILL'), START_LIMIT_MS);
+  const limit = setTimeout(() => child.kill('SIGKILL'), options.startLimitMs ?? START_LIMIT_MS);
   try {
     const [, port] = LISTENING.exec(await line(LISTENING)) ?? [];
     return {
