@@ -70,10 +70,13 @@ export class JobRecord {
     await this.#unlessFailing(() => this.#flush());
   }
 
-  /** The last that is written down here. Never rejects. */
-  async settle(): Promise<void> {
+  /** The last that is written down here. Never rejects. @returns whether it could be */
+  async settle(): Promise<boolean> {
     const { id, createdAt, state } = this.#progress.job.head;
-    await this.#unlessFailing(async () => {
+    const wasFailing = this.#isStoreFailing;
+    return this.#unlessFailing(async () => {
+      // Meanwhile it may have forgotten what it knew.
+      if (wasFailing && !(await this.#store.head(id))) this.#markAll();
       await this.#flush();
       await this.#store.putHead({ ...this.#progress.job.head, owner: undefined });
       await this.#store.enter(id, { isRunning: state === 'running', createdAt: Date.parse(createdAt) });
@@ -119,18 +122,20 @@ export class JobRecord {
   }
 
   /** One after another, so that nothing older replaces what is newer. */
-  async #unlessFailing(work: () => Promise<void>): Promise<void> {
+  async #unlessFailing(work: () => Promise<void>): Promise<boolean> {
     const turn = this.#turn.then(work);
     this.#turn = turn.catch(() => {});
     try {
       await turn;
       this.#isStoreFailing = false;
+      return true;
     } catch (error) {
       if (!this.#isStoreFailing) {
         const { id } = this.#progress.job.head;
         this.#logger.warn('the progress of a job could not be written down', { job: id, error });
       }
       this.#isStoreFailing = true;
+      return false;
     }
   }
 }

@@ -8,7 +8,7 @@ import type { Logger } from '../logger.ts';
 import { type Job, type JobItem, type JobOwner, wantedOf } from './job.ts';
 import { findingsOf, versionOf } from './job-findings.ts';
 import { JobProgress } from './job-progress.ts';
-import { JobRecord } from './job-record.ts';
+import { BEAT_MS, JobRecord } from './job-record.ts';
 import type { JobStore } from './job-store.ts';
 import type { Opening } from './opening.ts';
 import type { PlannedItem, WantedItem, Wish } from './wanted.ts';
@@ -119,8 +119,13 @@ export class WarmRun {
     if (this.#left === 'lost') return;
     if (this.#left === 'cancelled') this.#progress.end('cancelled', undefined);
     else if (!this.#left) this.#progress.end(reason === undefined ? 'finished' : 'failed', reason);
-    await this.#record.settle();
+    let isWritten = await this.#record.settle();
     this.#progress.changed();
+    // Until the store takes it, this is the only place where it is known how it ended.
+    while (!isWritten && !this.#left) {
+      await delay(BEAT_MS, undefined, { signal: this.#abort.signal, ref: false }).catch(() => {});
+      isWritten = await this.#record.settle();
+    }
   }
 
   async #work(): Promise<void> {
