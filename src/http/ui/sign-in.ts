@@ -30,7 +30,9 @@ ${hidden('to', wanted)}
 function withoutOperators(): Markup {
   return html`<p class="notice warn">Nobody can sign in yet: no token has the role <code>admin</code>.</p>
 <p>Give the server one, and start it again. Either by a variable:</p>
-<pre role="group" aria-label="Shell"><code>LARDER_ADMIN_TOKEN=$(openssl rand -hex 32) larder serve</code></pre>
+<pre role="group" aria-label="Shell"><code>export LARDER_ADMIN_TOKEN="$(openssl rand -hex 32)"
+echo "$LARDER_ADMIN_TOKEN"    # with this you sign in
+larder serve</code></pre>
 <p>or in the configuration, with the token in a file that only the server reads:</p>
 <pre role="group" aria-label="Configuration"><code>access:
   tokens:
