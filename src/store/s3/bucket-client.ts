@@ -2,6 +2,7 @@ import * as http from 'node:http';
 import * as https from 'node:https';
 import { rootCertificates } from 'node:tls';
 import type { S3ClientConfig } from '@aws-sdk/client-s3';
+import { silentLogger } from '../../logger.ts';
 
 const CONNECT_MS = 3_000;
 /** Tries of one request; a deadline of its own bounds them together. */
@@ -53,6 +54,8 @@ export function clientConfig(settings: Omit<BucketSettings, 'bucket' | 'prefix'>
       responseChecksumValidation: 'WHEN_REQUIRED' as const,
     }),
     requestHandler: {
+      // What it warns of goes past our log; what fails is told by whoever asked.
+      logger: silentLogger,
       connectionTimeout: CONNECT_MS,
       // What is slow is ended by our own deadlines; a client that reads slowly is no reason to end anything.
       requestTimeout: 0,
