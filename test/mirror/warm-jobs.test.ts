@@ -66,6 +66,21 @@ describe('a job', () => {
     expect((await ended(jobs, id)).head.totals.stored).toBe(3);
   });
 
+  it('that ends while its store does not answer is written down when that is back, be it empty', async () => {
+    const store = new MemoryStore();
+    const { letGo, bring } = held();
+    const { jobs } = replica(store, { bring });
+    const { id } = await jobs.create(WISH, BY);
+    await eventually(async () => (await jobs.get(id)).head.isPlanned).toBe(true);
+    store.isFailing = true;
+    letGo();
+    expect((await ended(jobs, id)).head.state).toBe('finished');
+    store.entries.clear();
+    store.isFailing = false;
+    await eventually(async () => (await jobs.list()).map((one) => one.id)).toEqual([id]);
+    expect((await ended(replica(store).jobs, id)).head).toMatchObject({ state: 'finished', totals: { stored: 3 } });
+  });
+
   it('is written down anew, all of it, when its store has forgotten it in the middle', async () => {
     const store = new MemoryStore();
     const { bring, letGo } = held();
