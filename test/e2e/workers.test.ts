@@ -134,7 +134,7 @@ it('R24: once it is answered that Larder is sealed, all workers are', PATIENCE, 
 });
 
 it('R24: a scan that one worker makes is told of by all of them', PATIENCE, async () => {
-  const { larder, setup, get, zip } = await withWorkers(2, {
+  const { larder, setup, get, zip, pids } = await withWorkers(2, {
     access: { tokens: [{ name: 'operator', token: 'operator-token', roles: ['read', 'admin'] }] },
   });
   await get(zip);
@@ -146,6 +146,11 @@ it('R24: a scan that one worker makes is told of by all of them', PATIENCE, asyn
   await expect.poll(async () => (await get('/admin/verify', ADMIN)).json().state, SOON).toBe('done');
   const told = await Promise.all(Array.from({ length: 6 }, () => get('/admin/verify', ADMIN)));
   for (const answer of told) expect(answer.json()).toMatchObject({ state: 'done', startedAt });
+
+  // Without a supervisor nobody could end them: they end themselves.
+  larder.signal('SIGKILL');
+  await larder.ended;
+  await expect.poll(() => pids().filter(isAlive), SOON).toEqual([]);
 });
 
 it('what keeps the first worker from starting is said once, and ends all', PATIENCE, async () => {
@@ -162,6 +167,14 @@ async function leaderOf({ dataDirectory }: LarderSetup, pids: readonly number[])
   const pid = pids.find((one) => names.some((name) => name.includes(`-${one}-`)));
   if (pid === undefined) throw new Error(`none of ${pids.join(', ')} writes: ${names.join(', ')}`);
   return pid;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }
 
 function sumOf(metrics: string, series: RegExp): number {
