@@ -37,7 +37,7 @@ function quotesOf(section: string): string[] {
 /** What is the same whatever it is about. */
 function fixedPieces(quote: string): string[] {
   return quote
-    .split(/…|"[^"]*"|'[^']*'|\([^)]*\)|\d+|https?:\/\/\S+|larder\.corp\.example|resp:.*|401 Unauthorized/)
+    .split(/…|"[^"]*"|'[^']*'|\([^)]*\)|U\+\d+\w*|\d+|https?:\/\/\S+|larder\.corp\.example|resp:.*|401 Unauthorized/)
     .map((piece) => piece.replace(/^[\s:.,(]+|[\s:.,(]+$/g, ''))
     .filter((piece) => piece.length >= TELLING);
 }
