@@ -30,8 +30,9 @@ const EXAMINATION_LIMIT_MS = 30_000;
  *
  * A file that turns out damaged is moved aside and a new one begun: what it held can be fetched again.
  *
- * @param deps.isInUse other workers have it open: then it is not damaged, and not to be moved away from under them
  * Where nothing may be written, it is kept in memory instead.
+ *
+ * @param deps.isInUse other workers have it open: then it is not damaged, and not to be moved away from under them
  * @throws StorageFailed when the file cannot be opened
  */
 export async function openEmbeddedMetadata(
@@ -54,11 +55,11 @@ export async function openEmbeddedMetadata(
       'the data directory cannot be written: what is stored is served, nothing is added to it, and metadata is forgotten with the process',
       { error },
     );
-    return storeOver(new LRUCache<string, unknown>({ max: ENTRIES_IN_MEMORY }));
+    return storeOver(new LRUCache<string, object>({ max: ENTRIES_IN_MEMORY }));
   }
 }
 
-function storeOver(store: EmbeddedKeyvStorage | LRUCache<string, unknown>): MetadataStore {
+function storeOver(store: EmbeddedKeyvStorage | LRUCache<string, object>): MetadataStore {
   const keyv = new Keyv({ store, namespace: NAMESPACE, useKeyPrefix: false });
   return new KeyvMetadataStore({ keyv, timeLimitMs: TIME_LIMIT_MS });
 }
