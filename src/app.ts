@@ -1,8 +1,7 @@
-import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { loadClientTokens } from './access.ts';
-import { AuditLog } from './audit.ts';
+import { assembleAdmission } from './admission.ts';
 import { MetadataCache } from './cache/metadata-cache.ts';
+import { Certificates } from './certificates.ts';
 import { Changes } from './changes.ts';
 import { Closers } from './closers.ts';
 import type { Config } from './config.ts';
@@ -10,12 +9,9 @@ import { HclConverter } from './configuration/hcl-converter.ts';
 import { assembleDashboard } from './dashboard.ts';
 import { assembleHouseKeeping } from './house-keeping.ts';
 import { createHttpApplication } from './http/application.ts';
-import { Authenticator } from './http/authenticate.ts';
 import { Health } from './http/health.ts';
-import { Links, longestLife } from './http/links.ts';
-import { SealedBearers } from './http/sealed-bearers.ts';
 import { HttpServer } from './http/server.ts';
-import { certificateNames, loadTls, type TlsMaterial, type TlsSettings } from './http/tls.ts';
+import type { TlsMaterial } from './http/tls.ts';
 import type { Logger } from './logger.ts';
 import { DriftReports } from './mirror/drift.ts';
 import { FirstSeen } from './mirror/first-seen.ts';
@@ -23,24 +19,14 @@ import { metadataKinds, privateMetadataKinds } from './mirror/metadata-kinds.ts'
 import { sealedOff } from './mirror/not-stored.ts';
 import { Passthrough } from './mirror/passthrough.ts';
 import { Policy } from './mirror/policy.ts';
-import { Seal } from './mirror/seal.ts';
 import { TooNewVersions } from './mirror/too-new.ts';
 import { UpstreamMetadata } from './mirror/upstream-metadata.ts';
 import { WishReader } from './mirror/wish-reader.ts';
 import { assembleModules } from './modules.ts';
 import { assembleOperators } from './operators.ts';
 import { assembleProviders } from './providers.ts';
-import { redisSettings } from './redis.ts';
+import { openShared } from './shared.ts';
 import { openStorage } from './storage.ts';
-import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
-import { paths } from './store/keys.ts';
-import { LinkKeys } from './store/link-keys.ts';
-import { LocalLeases } from './store/local-leases.ts';
-import type { MetadataStore } from './store/metadata-store.ts';
-import { PartialFiles } from './store/partial-files.ts';
-import { openRedisMetadata } from './store/redis-keyv.ts';
-import { RedisLeases } from './store/redis-leases.ts';
-import { SealFile } from './store/seal-file.ts';
 import { HttpClient } from './upstream/http-client.ts';
 import { Relay } from './upstream/relay.ts';
 import { ServiceDiscovery } from './upstream/service-discovery.ts';
@@ -51,12 +37,6 @@ import type { WorkerLine, WorkerPlace } from './workers/worker-line.ts';
 
 /** Answers under way when a shutdown begins get this long. Orchestrators usually wait 30 s or longer before they kill. */
 const DRAIN_MS = 25_000;
-
-/** Certificates are looked at this often: the self-made one is renewed in time, and replaced files are taken up. */
-const CERTIFICATE_CHECK_MS = 24 * 3_600_000;
-
-/** What workers tell each other when it was decided whether anything may leave. */
-const SEALING = 'sealing';
 
 /** A Larder that listens. */
 export interface ListeningAddress {
@@ -134,21 +114,12 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
   opened.add('storage', () => storage.close());
   const keptHouse = await assembleHouseKeeping(config, { storage, isSealed, changes, opened, logger });
   const { keeping, quota } = keptHouse;
-  const redis = await redisSettings(config);
-  const metadataStore = watching.measured(
-    redis
-      ? await openRedisMetadata({ ...redis, logger })
-      : await openEmbeddedMetadata(path.join(config.data, paths.metadata), {
-          logger,
-          isInUse: worker && !worker.place.isAlone,
-        }),
-  );
-  opened.add('metadata', () => metadataStore.close());
-  const leases = redis ? await RedisLeases.open({ ...redis, logger }) : (worker?.line.leases ?? new LocalLeases());
-  opened.add('leases', () => leases.close());
-  const tellOthers = worker && (async () => void (await worker.line.askOthers(SEALING)));
-  const seal = await openSeal(config, { store: metadataStore, tellOthers, logger });
-  opened.add('seal', () => seal.close());
+  const { metadataStore, leases, seal } = await openShared(config, {
+    measured: (store) => watching.measured(store),
+    worker,
+    opened,
+    logger,
+  });
 
   // What is remembered.
   const cache = new MetadataCache({ store: metadataStore, changes, logger, deadlineMs: metadataDeadline });
@@ -202,7 +173,6 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
       relay.forgetCircuits();
     },
   });
-  worker?.line.hear(SEALING, () => seal.look());
   storage.begin();
   quota.begin({ archives: providers.store, packages: modules.store });
   const converter = new HclConverter();
@@ -222,19 +192,7 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
   });
 
   // Who may have it.
-  const audit = config.log.audit === undefined ? undefined : new AuditLog({ file: config.log.audit, logger });
-  opened.add('audit log', () => audit?.close());
-  const needsLinks = config.access.anonymous === 'none' || policy.hostnames.some((host) => policy.forwards(host));
-  const linkKeys = needsLinks ? await openLinkKeys(config, logger) : undefined;
-  opened.add('link keys', () => linkKeys?.close());
-  linkKeys?.watch();
-  const authenticator = new Authenticator({
-    anonymous: config.access.anonymous,
-    tokens: await loadClientTokens(config.access.tokens, { logger }),
-    publicUrl: config.publicUrl,
-    sealed: linkKeys && new SealedBearers({ keys: linkKeys }),
-  });
-  const links = linkKeys && new Links({ keys: linkKeys, lifetimeMs: config.access.links.lifetime });
+  const { audit, authenticator, links } = await assembleAdmission(config, { policy, opened, logger });
 
   // What is brought in ahead of them.
   const warming = assembleWarming(config, {
@@ -256,8 +214,7 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
   });
 
   // Who comes.
-  const tlsSettings = tlsSettingsOf(config);
-  const tls = await loadTls(tlsSettings);
+  const certificates = await Certificates.load(config, { logger });
   const health = new Health({
     checks: [
       { name: 'archives', essential: true, check: () => providers.store.check() },
@@ -309,25 +266,17 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
     upstreams: policy.hostnames,
     defaultUpstream: config.upstreams.default,
     publicUrl: config.publicUrl,
-    caCertificate: tls?.authority?.certificate,
+    caCertificate: certificates.current?.authority?.certificate,
     isSealed,
     changes,
   });
-  const server = new HttpServer({ handler, tls });
+  const server = new HttpServer({ handler, tls: certificates.current });
   opened.add('server', () => server.drain(DRAIN_MS));
   // Before the server: whoever watches a job would hold up its end.
   opened.add('warming', () => warming.close());
 
-  const reloadCertificate = async () => {
-    try {
-      const renewed = await loadTls(tlsSettings);
-      if (renewed) server.replaceCertificate(renewed);
-    } catch (error) {
-      logger.error('the certificate could not be renewed, the old one stays in use', { error });
-    }
-  };
-  const certificateCheck = setInterval(reloadCertificate, CERTIFICATE_CHECK_MS).unref();
-  opened.add('certificate check', () => clearInterval(certificateCheck));
+  certificates.watch((renewed) => server.replaceCertificate(renewed));
+  opened.add('certificates', () => certificates.close());
   // First of all.
   opened.add('farewell', async () => {
     if (config.listen.drainDelay === undefined || !health.isProbed) return;
@@ -336,40 +285,15 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
   });
 
   return {
-    authority: tls?.authority,
+    authority: certificates.current?.authority,
     listen: async () => {
       const port = await server.listen(config.listen);
       warming.start();
       traffic.start();
-      return { port, url: `${tls ? 'https' : 'http'}://localhost:${port}` };
+      return { port, url: `${certificates.current ? 'https' : 'http'}://localhost:${port}` };
     },
-    reloadCertificate,
+    reloadCertificate: () => certificates.reload(),
     reopenAuditLog: async () => audit?.reopen(),
     close: () => opened.close(),
   };
-}
-
-async function openSeal(
-  { data: directory, sealed: configured }: Config,
-  deps: { store: MetadataStore; tellOthers: (() => Promise<void>) | undefined; logger: Logger },
-): Promise<Seal> {
-  const partials = await PartialFiles.open(path.join(directory, paths.partial), deps.logger);
-  return Seal.open({ configured, file: new SealFile({ directory, partials }), ...deps });
-}
-
-/** Also for changing them beside a running server. The caller closes them. */
-export async function openLinkKeys(config: Config, logger: Logger): Promise<LinkKeys> {
-  return LinkKeys.open({
-    directory: config.data,
-    redis: await redisSettings(config),
-    lifetimeMs: longestLife(config.access.links.lifetime),
-    logger,
-  });
-}
-
-function tlsSettingsOf({ tls, data, listen, publicUrl }: Config): TlsSettings {
-  if (tls.mode === 'files') return tls;
-  if (tls.mode === 'off') return { mode: 'off' };
-  const names = certificateNames({ listenHost: listen.host, publicUrl });
-  return { mode: 'selfsigned', directory: path.join(data, paths.tls), names };
 }

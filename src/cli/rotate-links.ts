@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { openLinkKeys } from '../app.ts';
+import { openLinkKeys } from '../admission.ts';
 import { AuditLog } from '../audit.ts';
 import { loadConfig } from '../config.ts';
 import { createLogger } from '../logger.ts';

@@ -1,0 +1,71 @@
+import path from 'node:path';
+import type { Closers } from './closers.ts';
+import type { Config } from './config.ts';
+import type { Logger } from './logger.ts';
+import { Seal } from './mirror/seal.ts';
+import { redisSettings } from './redis.ts';
+import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
+import { paths } from './store/keys.ts';
+import type { Leases } from './store/leases.ts';
+import { LocalLeases } from './store/local-leases.ts';
+import type { MetadataStore } from './store/metadata-store.ts';
+import { PartialFiles } from './store/partial-files.ts';
+import { openRedisMetadata } from './store/redis-keyv.ts';
+import { RedisLeases } from './store/redis-leases.ts';
+import { SealFile } from './store/seal-file.ts';
+import type { WorkerLine, WorkerPlace } from './workers/worker-line.ts';
+
+/** What workers tell each other when it was decided whether anything may leave. */
+const SEALING = 'sealing';
+
+/** What all processes of one Larder have in common, wherever it rests. */
+export interface Shared {
+  readonly metadataStore: MetadataStore;
+  readonly leases: Leases;
+  readonly seal: Seal;
+}
+
+/**
+ * Opens it: in Redis, between the workers of one machine, or for this process alone.
+ * @param deps.measured the store, with its operations counted
+ * @throws InvalidConfiguration, StorageFailed
+ */
+export async function openShared(
+  config: Config,
+  deps: {
+    measured: (store: MetadataStore) => MetadataStore;
+    worker: { readonly line: WorkerLine; readonly place: WorkerPlace } | undefined;
+    opened: Closers;
+    logger: Logger;
+  },
+): Promise<Shared> {
+  const { worker, opened, logger } = deps;
+  const redis = await redisSettings(config);
+  const metadataStore = deps.measured(
+    redis
+      ? await openRedisMetadata({ ...redis, logger })
+      : await openEmbeddedMetadata(path.join(config.data, paths.metadata), {
+          logger,
+          isInUse: worker && !worker.place.isAlone,
+        }),
+  );
+  opened.add('metadata', () => metadataStore.close());
+  const leases = redis ? await RedisLeases.open({ ...redis, logger }) : (worker?.line.leases ?? new LocalLeases());
+  opened.add('leases', () => leases.close());
+  const seal = await openSeal(config, {
+    store: metadataStore,
+    tellOthers: worker && (async () => void (await worker.line.askOthers(SEALING))),
+    logger,
+  });
+  opened.add('seal', () => seal.close());
+  worker?.line.hear(SEALING, () => seal.look());
+  return { metadataStore, leases, seal };
+}
+
+async function openSeal(
+  { data: directory, sealed: configured }: Config,
+  deps: { store: MetadataStore; tellOthers: (() => Promise<void>) | undefined; logger: Logger },
+): Promise<Seal> {
+  const partials = await PartialFiles.open(path.join(directory, paths.partial), deps.logger);
+  return Seal.open({ configured, file: new SealFile({ directory, partials }), ...deps });
+}
