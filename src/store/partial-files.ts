@@ -59,7 +59,7 @@ export class PartialFiles {
   async createDirectory(): Promise<WorkDirectory> {
     const path = this.#newName();
     // Also the directory around it, when somebody cleared it away.
-    await ofStorage('making a work directory', mkdir(path, { recursive: true, mode: 0o700 }));
+    await ofStorage('making a work directory', makeDirectory(path, { mode: 0o700 }));
     return {
       path,
       remove: async () => {

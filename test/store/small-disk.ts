@@ -13,14 +13,15 @@ export function canMount(): boolean {
   }
 }
 
-/** Runs `work` on a disk of 8 MiB, which is gone afterwards. What is open on it must be closed by then. */
+/** Runs `work` on a disk of 8 MiB, which is gone afterwards. */
 export async function onSmallDisk<T>(work: (directory: string) => Promise<T>): Promise<T> {
   const mount = await mkdtemp(join(tmpdir(), 'larder-small-disk-'));
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'none', mount]);
   try {
     return await work(mount);
   } finally {
-    execFileSync('umount', [mount]);
+    // Whatever a failed test left open must not hide how it failed.
+    execFileSync('umount', ['--lazy', mount]);
     await rm(mount, { recursive: true });
   }
 }

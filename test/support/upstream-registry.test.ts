@@ -267,7 +267,8 @@ describe('names', () => {
       const file = (await ask()).download_url;
       expect(file).toContain(`https://${names.filesName}/`);
       expect((await http.get(file)).status).toBe(200);
-      named.loseNames();
+      named.loseName('registry');
+      named.loseName('files');
       // Of connections that were open, somebody has to notice the end.
       await expect(Promise.all([ask(), http.get(file)])).rejects.toThrow();
       await expect(ask()).rejects.toMatchObject({ code: 'ENOTFOUND' });

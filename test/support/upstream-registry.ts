@@ -206,11 +206,11 @@ export class UpstreamRegistry {
     this.#putNames();
   }
 
-  /** Nobody can look the names up that it was given, and whoever was connected is not any more. Until `restart()`. */
-  loseNames(): void {
-    for (const name of [this.#name, this.#filesName]) if (name !== undefined) removeName(name);
-    this.#api.breakConnections();
-    this.releases.breakConnections();
+  /** Nobody can look up the name that its host was given, and whoever was connected is not any more. Until `restart()`. */
+  loseName(of: 'registry' | 'files'): void {
+    const [name, origin] = of === 'registry' ? [this.#name, this.#api] : [this.#filesName, this.releases];
+    if (name !== undefined) removeName(name);
+    origin.breakConnections();
   }
 
   /** New connections are refused, downloads under way go on. */
