@@ -16,7 +16,7 @@ function versionsSeen(
   seen: Record<string, number> | undefined,
   { age = WEEK_MS as number | undefined | null, allowed = [] as readonly string[] } = {},
 ) {
-  const address = ProviderPattern.parse('*/acme/*');
+  const address = ProviderPattern.parse('*/acme/*') as ProviderPattern;
   const allow = allowed.map((version) => ({ address, version: Version.parse(version) }));
   return new TooNewVersions({
     rules: { default: age ?? undefined, patterns: [], allow },
