@@ -1,4 +1,4 @@
-import type { RequestListener } from 'node:http';
+import type { IncomingMessage, RequestListener } from 'node:http';
 import express from 'express';
 import type { Hostname } from '../address/hostname.ts';
 import type { Changes } from '../changes.ts';
@@ -106,9 +106,21 @@ export function createHttpApplication(deps: HttpApplicationDeps): HttpApplicatio
   application.use(landingPage(deps));
   application.use(notFound(deps));
   application.use(errorHandler(deps));
-  if (!ready) return application;
   const handler: RequestListener = (req, res) => {
-    if (!ready.answer(req, res)) application(req, res);
+    if (ready?.answer(req, res)) return;
+    if (!ROUTABLE.test(req.url ?? '')) leadToGuard(req);
+    application(req, res);
   };
   return Object.assign(handler, { request: application.request, response: application.response });
+}
+
+/** Targets in which the router finds a path. The guard refuses all others. */
+const ROUTABLE = /^\/(?![/\\])/;
+
+/**
+ * Of some targets (`x://y?`, `//@#`) the router makes nothing, and passes over all of the above. It is shown another
+ * one; the guard looks at the original.
+ */
+function leadToGuard(req: IncomingMessage): void {
+  Object.assign(req, { originalUrl: req.url, url: '/' });
 }

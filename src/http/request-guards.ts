@@ -13,7 +13,7 @@ const PLAIN_PATH = /^(?:\/[\w+:~-][\w.+:~-]*)*\/?$/;
  * encoding, encoded separators and control characters, broken percent-encoding, absurd lengths.
  */
 export const refuseUnsafeTargets: RequestHandler = (req, _res, next) => {
-  const target = req.url;
+  const target = req.originalUrl;
   if (target.length > MAX_TARGET_LENGTH) {
     throw new RequestError(414, 'URI_TOO_LONG', `the request target is longer than ${MAX_TARGET_LENGTH} characters`);
   }

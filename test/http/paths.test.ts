@@ -18,6 +18,8 @@ test.each([
   ['a percent sign at the end', `${WIDGET_PATH}/index.json%`],
   ['bytes beyond ASCII', '/providers/registry.example.com/acme/b\u00fccher/index.json'],
   ['dots outside the mirror', '/../../etc/passwd'],
+  ['what looks like a host and a fragment', '//!@#/providers'],
+  ['the same behind a backslash', '/\\!@#/providers'],
 ])('a path with %s is refused in JSON: %s', async (_name, path) => {
   const { ask, mirror } = await start();
   const answer = await ask(`GET ${path}`);
@@ -26,6 +28,18 @@ test.each([
   expect(answer.json()['errors']).toHaveLength(1);
   expect(mirror.asked).toEqual([]);
 });
+
+test.each(['ab://x:1?', 'http://registry.example.com', 'http://registry.example.com/?', '*'])(
+  'a target that is no path at all is refused in JSON, and logged: %s',
+  async (target) => {
+    const { ask, log } = await start();
+    const answer = await ask(`OPTIONS ${target}`);
+    expect(answer.statusLine).toBe('HTTP/1.1 400 Bad Request');
+    expect(answer.headers['content-type']).toBe('application/json');
+    expect(answer.json()['code']).toBe('NOT_A_PROXY');
+    expect((await log.entry('request')).fields).toMatchObject({ status: 400, requestId: answer.json()['requestId'] });
+  },
+);
 
 test('a target of more than 8 KiB is refused, be it path or query', async () => {
   const { ask } = await start();
