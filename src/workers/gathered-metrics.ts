@@ -1,3 +1,4 @@
+import pLimit from 'p-limit';
 import { AggregatorRegistry, type Registry } from 'prom-client';
 
 /** What one worker counts and measures: metrics with their values. */
@@ -18,6 +19,8 @@ export class GatheredMetrics {
   readonly #last = new Map<number, MetricValues>();
   /** What dead ones had counted. */
   #left: MetricValues = [];
+  /** Several may die at once, and each adds to what those before it left. */
+  readonly #inTurn = pLimit(1);
 
   /** In the text format of Prometheus. Never rejects. */
   async text(workers: readonly Measured[]): Promise<string> {
@@ -31,12 +34,17 @@ export class GatheredMetrics {
   }
 
   /** The worker is dead. */
-  async left(id: number): Promise<void> {
-    const last = this.#last.get(id);
-    if (!last) return;
-    this.#last.delete(id);
-    const counted = last.filter(({ type }) => COUNTED.has(String(type)));
-    this.#left = await merged([this.#left, counted]).getMetricsAsJSON();
+  left(id: number): Promise<void> {
+    return this.#inTurn(async () => {
+      const last = this.#last.get(id) ?? [];
+      const counted = last.filter(({ type }) => COUNTED.has(String(type)));
+      try {
+        this.#left = await merged([this.#left, counted]).getMetricsAsJSON();
+      } finally {
+        // At once with the above: at no moment is it missing from the sums, or in them twice.
+        this.#last.delete(id);
+      }
+    });
   }
 }
 

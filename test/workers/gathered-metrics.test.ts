@@ -38,6 +38,17 @@ it('what a dead worker had counted stays in the sums, and what it measured does 
   expect(await gathered.text([one])).toMatch(/^requests_total\{door="mirror"\} 9$/m);
 });
 
+it('nothing is lost of workers that die at once, and no sum falls meanwhile', async () => {
+  const gathered = new GatheredMetrics();
+  await gathered.text([worker(1, 2), worker(2, 5), worker(3, 1)]);
+  const leaving = Promise.all([gathered.left(1), gathered.left(2), gathered.left(3)]);
+  const meanwhile = [gathered.text([]), gathered.text([])];
+  await leaving;
+  for (const text of await Promise.all([...meanwhile, gathered.text([])])) {
+    expect(text).toMatch(/^requests_total\{door="mirror"\} 8$/m);
+  }
+});
+
 it('a worker that does not answer counts by what it said last', async () => {
   const gathered = new GatheredMetrics();
   const [one, two] = [worker(1, 2), worker(2, 5)];
