@@ -93,7 +93,7 @@ const signInAsked = z.object({
   to: z
     .string()
     .max(1_000)
-    .regex(/^(stored|item|gaps|trouble|seal|jobs(\/[\w-]+)?)?(\?[^#]*)?$/)
+    .regex(/^(stored|item|gaps|trouble|seal|jobs(\/[\w-]+)?)?(\?[!"$-~]*)?$/)
     .catch(''),
   why: z.string().optional().catch(undefined),
 });

@@ -17,7 +17,8 @@ describe('signing in', () => {
 
   it('leads nowhere but to pages of the dashboard', async () => {
     const { post } = await startDashboard();
-    for (const to of ['https://evil.example', '//evil.example', '/x', 'stored/../../x', 'javascript:alert(1)']) {
+    const elsewhere = ['https://evil.example', '//evil.example', '/x', 'stored/../../x', 'javascript:alert(1)'];
+    for (const to of [...elsewhere, 'stored?q=a\r\nX-Evil: 1', 'stored?q=ä', 'stored?q=a#b']) {
       const entered = await post('/sign-in', { token: OPS, to });
       expect(entered.headers.get('location')).toBe('./');
     }
