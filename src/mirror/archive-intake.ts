@@ -124,7 +124,7 @@ export class ArchiveIntake {
     const late = await this.#judge(archive, claims);
     if (late) return late;
     const stored = await incoming.commit(claims.sha256);
-    if (claims.h1) await this.#store.putPackageHash(archive, claims.h1);
+    if (claims.h1) await this.#store.putPackageHash(stored, claims.h1);
     this.#logger.info('took in an archive that was brought', { archive: archive.toString(), sha256: claims.sha256 });
     const known = { ...stored, h1: stored.h1 ?? claims.h1 };
     this.#onStored(known);

@@ -72,7 +72,7 @@ export class PackageHashes {
     const h1 = known ?? computed?.zip;
     // No readable zip: the store has said why.
     if (!h1) return;
-    await this.#store.putPackageHash(stored.archive, h1);
+    await this.#store.putPackageHash(stored, h1);
     if (computed) await this.#remember(stored.sha256, computed);
     this.#attempted.delete(stored.sha256);
   }

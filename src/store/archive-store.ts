@@ -91,8 +91,8 @@ export interface ArchiveStore {
   releases(provider: ProviderAddress): Promise<readonly Version[]>;
   /** Removes SHA256SUMS and what goes with it; the archives stay. Absent is fine. */
   discardRelease(provider: ProviderAddress, version: Version): Promise<void>;
-  /** Remembers the computed package hash of a stored archive. */
-  putPackageHash(archive: ProviderArchive, h1: Hash): Promise<void>;
+  /** Remembers the computed package hash of a stored archive. Harmless when that is gone, or another one by now. */
+  putPackageHash(stored: Pick<StoredArchive, 'archive' | 'sha256'>, h1: Hash): Promise<void>;
   /** Computes the `h1:` of a stored archive, off the event loop. `undefined` when the file is no readable zip. */
   computePackageHash(stored: StoredArchive): Promise<ComputedHashes | undefined>;
   /** When it was last used by anybody; when it was stored, if never. Costs a look at a file. */

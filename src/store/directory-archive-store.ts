@@ -32,7 +32,7 @@ import { archiveFiles, providerDirectories } from './provider-directories.ts';
 import { Quarantine } from './quarantine.ts';
 import { RememberedLists } from './remembered-lists.ts';
 import { ifPresent, ofStorage } from './storage-errors.ts';
-import { asStored, isOurs, type OurRecord } from './stored-record.ts';
+import { asStored, isOurs, isRecordOf, type OurRecord } from './stored-record.ts';
 
 /** With fewer, larger reads one stream is as fast as the disk cache; 64 KiB costs a third of that. */
 const READ_BYTES = 256 * 1024;
@@ -183,9 +183,9 @@ export class DirectoryArchiveStore implements ArchiveStore {
     return this.#releases.discard(provider, version);
   }
 
-  async putPackageHash(archive: ProviderArchive, h1: Hash): Promise<void> {
+  async putPackageHash({ archive, sha256 }: Pick<StoredArchive, 'archive' | 'sha256'>, h1: Hash): Promise<void> {
     const record = await this.#recordOf(archive);
-    if (!isOurs(record) || record.hashes[0] === h1) return;
+    if (!isRecordOf(record, sha256) || record.hashes[0] === h1) return;
     const others = record.hashes.filter((hash) => hash !== h1);
     await this.#documents.put(archive, [h1, ...others], record.size);
     this.#lists.forget(this.#homeOf(archive.provider));

@@ -1,5 +1,5 @@
 import type { ProviderArchive } from '../address/archive.ts';
-import { sha256Of } from '../address/hash.ts';
+import { type Sha256, sha256Of } from '../address/hash.ts';
 import type { StoredArchive } from './archive-store.ts';
 import type { ArchiveRecord } from './mirror-document.ts';
 
@@ -16,6 +16,11 @@ export type OurRecord = ArchiveRecord & { readonly size: number };
 
 export function isOurs(record: ArchiveRecord | undefined): record is OurRecord {
   return record?.size !== undefined && record.hashes.some((hash) => sha256Of(hash));
+}
+
+/** The same of an archive with this digest. */
+export function isRecordOf(record: ArchiveRecord | undefined, sha256: Sha256): record is OurRecord {
+  return isOurs(record) && record.hashes.some((hash) => sha256Of(hash) === sha256);
 }
 
 /** What is stored, when the record and the file agree. */

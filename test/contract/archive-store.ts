@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ProviderArchive } from '../../src/address/archive.ts';
-import { parseSha256, type Sha256 } from '../../src/address/hash.ts';
+import { parseHash, parseSha256, type Sha256 } from '../../src/address/hash.ts';
 import { ProviderAddress } from '../../src/address/provider.ts';
 import { Version } from '../../src/address/version.ts';
 import type { ArchiveStore, StoredArchive } from '../../src/store/archive-store.ts';
@@ -317,10 +317,18 @@ export function testArchiveStore(open: () => Promise<ArchiveStoreFixture>): void
       });
       const h1 = computed?.zip;
       if (!h1) return;
-      await store.putPackageHash(linux, h1);
+      await store.putPackageHash(stored, h1);
       expect(await store.find(linux)).toEqual({ ...stored, h1 });
       expect(await (await fixture.another()).find(linux)).toEqual({ ...stored, h1 });
       expect(await store.find(darwin)).toMatchObject({ h1: undefined });
+    });
+
+    test('R02: a package hash that was computed of other bytes is not remembered', async () => {
+      const before = await put(store, linux, Buffer.concat([bytes, bytes]));
+      await store.discard(linux);
+      const stored = await put(store, linux, bytes);
+      await store.putPackageHash(before, parseHash(expectedPackageHash([])));
+      expect(await store.find(linux)).toEqual(stored);
     });
 
     test('R02: what is no zip has no package hash', async () => {

@@ -131,8 +131,8 @@ describe('the directory is a static mirror', () => {
     await placeDocument(darwin, foreign);
     await writeFile(join(directory, paths.provider(linux.provider), '0.9.0.json'), '{"archives":{}}');
     const store = await openStore();
-    await put(store, linux, bytes);
-    await store.putPackageHash(linux, expectedPackageHash([]) as never);
+    const stored = await put(store, linux, bytes);
+    await store.putPackageHash(stored, expectedPackageHash([]) as never);
     expect((await json(document)).archives.darwin_arm64).toEqual(foreign);
     expect((await json(document)).archives.linux_amd64.hashes).toEqual([
       expectedPackageHash([]),
@@ -177,7 +177,7 @@ describe('the directory is a static mirror', () => {
     await store.discard(darwin);
     expect(await store.list(linux.provider)).toEqual([expect.objectContaining({ h1: undefined })]);
     const h1 = parseHash(expectedPackageHash([]));
-    await store.putPackageHash(linux, h1);
+    await store.putPackageHash({ archive: linux, sha256: sha256Hex(bytes) }, h1);
     expect(await store.list(linux.provider)).toEqual([expect.objectContaining({ h1 })]);
   });
 

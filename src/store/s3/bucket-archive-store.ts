@@ -20,7 +20,7 @@ import { paths } from '../keys.ts';
 import type { ArchiveRecord } from '../mirror-document.ts';
 import type { PackageHasher } from '../package-hash.ts';
 import { orForeign } from '../provider-directories.ts';
-import { asStored, isOurs } from '../stored-record.ts';
+import { asStored, isOurs, isRecordOf } from '../stored-record.ts';
 import { ArchiveLists } from './archive-lists.ts';
 import type { ObjectLook } from './bucket.ts';
 import type { BucketDeps } from './bucket-deps.ts';
@@ -184,9 +184,9 @@ export class BucketArchiveStore implements ArchiveStore {
     await this.#releases.discard(provider, version).finally(() => this.#changed());
   }
 
-  async putPackageHash(archive: ProviderArchive, h1: Hash): Promise<void> {
-    const record = await this.#documents.recordOf(archive);
-    if (!isOurs(record) || record.hashes[0] === h1) return;
+  async putPackageHash({ archive, sha256 }: Pick<StoredArchive, 'archive' | 'sha256'>, h1: Hash): Promise<void> {
+    const record = (await this.#documents.latestRecordOf(archive)) ?? (await this.#documents.recordOf(archive));
+    if (!isRecordOf(record, sha256) || record.hashes[0] === h1) return;
     const others = record.hashes.filter((hash) => hash !== h1);
     await this.#documents.put(archive, [h1, ...others], record.size).finally(() => this.#changed(archive));
   }
