@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
-import { mkdir, open, rm, stat } from 'node:fs/promises';
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdir, open, readFile, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isAbsent } from './storage-errors.ts';
@@ -25,18 +25,19 @@ export class DirectoryLocks {
   /** @returns what the work returns. @throws what the work throws */
   async hold<T>(name: string, work: () => Promise<T>): Promise<T> {
     const path = join(this.#directory, createHash('sha256').update(name).digest('hex').slice(0, 32));
-    const isHeld = await this.#take(path);
+    const mark = randomUUID();
+    const isHeld = await this.#take(path, mark);
     try {
       return await work();
     } finally {
-      if (isHeld) await rm(path, { force: true }).catch(() => {});
+      if (isHeld) await giveBack(path, mark);
     }
   }
 
-  async #take(path: string): Promise<boolean> {
+  async #take(path: string, mark: string): Promise<boolean> {
     for (const until = performance.now() + PATIENCE_MS; performance.now() < until; ) {
       try {
-        await (await create(path)).close();
+        await create(path, mark);
         return true;
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST') return false;
@@ -49,12 +50,20 @@ export class DirectoryLocks {
   }
 }
 
-async function create(path: string) {
-  try {
-    return await open(path, 'wx');
-  } catch (error) {
+/** @param mark whose it is */
+async function create(path: string, mark: string): Promise<void> {
+  const handle = await open(path, 'wx').catch(async (error: unknown) => {
     if (!isAbsent(error)) throw error;
     await mkdir(dirname(path), { recursive: true });
     return open(path, 'wx');
-  }
+  });
+  // On a full disk it is made all the same, and empty.
+  await handle.writeFile(mark).catch(() => {});
+  await handle.close().catch(() => {});
+}
+
+/** Whoever took so long that it was taken for dead does not take away the lock of whoever came next. */
+async function giveBack(path: string, mark: string): Promise<void> {
+  const found = await readFile(path, 'utf8').catch(() => undefined);
+  if (found === mark || found === '') await rm(path, { force: true }).catch(() => {});
 }

@@ -52,6 +52,20 @@ test('a lock that a dead process left is in the way of nobody', async () => {
   expect(await locks().hold('a', async () => 'done')).toBe('done');
 });
 
+test('whoever was taken for dead leaves alone the lock of whoever came next', async () => {
+  const home = join(directory, 'locks');
+  await locks().hold('a', async () => {
+    const [name = ''] = await readdir(home);
+    const lock = join(home, name);
+    const longAgo = new Date(Date.now() - 20_000);
+    await utimes(lock, longAgo, longAgo);
+    await locks().hold('a', async () => {});
+    // The next one has it now.
+    await writeFile(lock, 'somebody else');
+  });
+  expect(await readdir(home)).toHaveLength(1);
+});
+
 test('where no lock can be made, it goes on without', async () => {
   await writeFile(join(directory, 'locks'), 'in the way');
   expect(await locks().hold('a', async () => 'done')).toBe('done');
