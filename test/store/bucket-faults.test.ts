@@ -118,6 +118,18 @@ describe('an upload in parts', () => {
     await watch.settled();
     await bucket.uploads.abort(KEY, young);
   });
+
+  test('that is none of ours is left alone, however old it is', async () => {
+    const bucket = await stores.bucket();
+    const theirs = await bucket.uploads.begin('backups/dump.sql');
+    await bucket.uploads.begin(KEY);
+    await server.ageUploads();
+    const watch = new BucketWatch({ bucket, logger });
+    watch.begin();
+    await expect.poll(() => server.uploads()).toEqual([theirs]);
+    await watch.settled();
+    await bucket.uploads.abort('backups/dump.sql', theirs);
+  });
 });
 
 describe('replicas that store the same archive', () => {
@@ -221,6 +233,17 @@ describe('a bucket', () => {
     const reads = server.requests.filter(({ method, key }) => method === 'GET' && key === KEY);
     expect(reads.map(({ headers }) => headers.range)[0]).toBeUndefined();
     expect(reads.length).toBe(3);
+  });
+
+  test('is not asked for the rest of what nobody reads any more', async () => {
+    const store = await stores.archives();
+    const stored = await put(store, linux, large);
+    const before = server.count('GET', KEY);
+    const body = await store.read(stored);
+    const closed = new Promise((resolve) => body.once('close', resolve));
+    body.once('readable', () => body.destroy(new Error('the disk is full'))).on('error', () => {});
+    await closed;
+    expect(server.count('GET', KEY)).toBe(before + 1);
   });
 
   test('out of which an archive was removed by others: it is absent as soon as it is read', async () => {

@@ -1,9 +1,12 @@
 import type { Logger } from '../../logger.ts';
+import { paths } from '../keys.ts';
 import type { Bucket } from './bucket.ts';
 
 /** No download takes this long: what is older was left by a process that died. */
 const ABANDONED_AFTER_MS = 24 * 3_600_000;
 const SWEEP_INTERVAL_MS = 24 * 3_600_000;
+/** Nothing else is uploaded in parts. A bucket without a prefix may hold what is other people's. */
+const OURS = [`${paths.providers}/`, `${paths.modules}/`];
 
 /** Keeps a bucket in order, in the background: nothing waits for it. */
 export class BucketWatch {
@@ -52,7 +55,8 @@ export class BucketWatch {
 
   async #sweep(): Promise<void> {
     for (const { key, id, begunAt } of await this.#bucket.uploads.list()) {
-      if (this.#isOver || Date.now() - begunAt.getTime() < ABANDONED_AFTER_MS) continue;
+      const isOurs = OURS.some((prefix) => key.startsWith(prefix));
+      if (this.#isOver || !isOurs || Date.now() - begunAt.getTime() < ABANDONED_AFTER_MS) continue;
       await this.#bucket.uploads.abort(key, id);
       this.#logger.info('aborted an upload that a dead process left', { key });
     }

@@ -48,9 +48,10 @@ export async function openObject(
     opened.body.destroy();
     throw new ObjectChanged(operation);
   }
-  const current = { body: opened.body };
+  const current = { body: opened.body, isLeft: () => false };
   const bytes = chunks(bucket, key, opened.look, current, range ?? { start: 0, end: size - 1 });
   const stream = Readable.from(bytes, { objectMode: false, highWaterMark: READ_AHEAD_BYTES });
+  current.isLeft = () => stream.destroyed;
   // Also when nobody has read anything of it.
   stream.once('close', () => current.body.destroy());
   return stream;
@@ -60,7 +61,7 @@ async function* chunks(
   bucket: Bucket,
   key: string,
   look: ObjectLook,
-  current: { body: Readable },
+  current: { body: Readable; readonly isLeft: () => boolean },
   { start, end }: ByteRange,
 ): AsyncGenerator<Uint8Array> {
   let position = start;
@@ -81,6 +82,8 @@ async function* chunks(
       if (position <= end) throw Object.assign(new Error('it ended too early'), { code: 'ECONNRESET' });
     } catch (error) {
       current.body.destroy();
+      // Nobody reads any more.
+      if (current.isLeft()) return;
       if (resumes >= MAX_RESUMES || (error as { gone?: unknown }).gone === true) {
         throw bucketFailure('reading from the bucket', error);
       }
