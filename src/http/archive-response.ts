@@ -9,9 +9,6 @@ import { parseRange } from './byte-range.ts';
 import { RequestError } from './request-error.ts';
 import { matchesEtag, notesOf } from './respond.ts';
 
-/** A client that reads nothing for so long while there is something to read is taken for dead, in milliseconds. */
-const CLIENT_STALL_MS = 300_000;
-
 /** Where the archive of a request comes from. */
 export interface ArchiveDoor {
   /** `application/zip` unless told. */
@@ -131,7 +128,6 @@ async function sendBody(res: Response, body: ArchiveBody, begin: () => number | 
     await firstBytes(body);
     if (res.destroyed) return;
     const expected = begin();
-    dropStalledClients(res);
     const sent = await copy(body, res);
     if (res.destroyed) return;
     // Too few bytes would leave the client waiting for the rest on a connection that looks alive.
@@ -190,12 +186,5 @@ function sendAndRelease(body: ArchiveBody, res: Response): void {
       body.release?.(chunk);
       body.resume();
     });
-  });
-}
-
-/** An idle connection is fine while *we* have nothing to send, for instance while upstream is slow. */
-function dropStalledClients(res: Response): void {
-  res.setTimeout(CLIENT_STALL_MS, () => {
-    if (res.writableNeedDrain) res.destroy();
   });
 }

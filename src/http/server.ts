@@ -18,12 +18,16 @@ const HANDSHAKE_TIMEOUT_MS = 20_000;
 const MAX_HEADER_SIZE = 16 * 1024;
 /** A connection that was just made may have a request on its way: when draining it gets this long for it, in milliseconds. */
 const FIRST_REQUEST_MS = 1_000;
+/** A client that takes nothing for so long while there is something for it is taken for dead, in milliseconds. */
+const STALL_MS = 300_000;
 /** After so long without traffic the system probes whether the peer is still there. */
 const TCP_KEEP_ALIVE_MS = 60_000;
 
 /** How long clients are waited for, in milliseconds. */
 export interface ServerLimits extends BodyLimits {
   readonly headersMs: number;
+  /** For a client to take the next bytes of an answer. */
+  readonly stallMs: number;
 }
 
 /** Certificate and key, PEM. */
@@ -60,7 +64,7 @@ export class HttpServer {
     tls?: ServerCertificate | undefined;
     limits?: Partial<ServerLimits> | undefined;
   }) {
-    const { headersMs = HEADERS_TIMEOUT_MS } = limits;
+    const { headersMs = HEADERS_TIMEOUT_MS, stallMs = STALL_MS } = limits;
     const bodies = new BodyGuard({ limits, onLate: refuseLateBody });
     const options = {
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -93,6 +97,7 @@ export class HttpServer {
       bodies.watch(req, res);
     });
     this.#server.on('request', handler);
+    this.#server.setTimeout(stallMs, (socket: Socket) => this.#dropIfStalled(socket));
     this.#server.on('clientError', refuseBrokenRequest);
     this.#server.on('connect', refuseTunnel);
     // A connection that could not be accepted (no descriptors left) must not end the process. `listen` tells its own failures.
@@ -160,6 +165,14 @@ export class HttpServer {
       if (!this.#used.has(socket)) socket.destroy();
     }, FIRST_REQUEST_MS);
     socket.once('close', () => clearTimeout(patience));
+  }
+
+  /**
+   * Of a connection on which nothing has moved: for as long as a kept one may idle, or as clients may take nothing. While
+   * we have nothing to send, for instance because upstream is slow, all is well.
+   */
+  #dropIfStalled(socket: Socket): void {
+    if (!this.#connections.get(socket) || socket.writableLength > 0) socket.destroy();
   }
 
   #track(req: IncomingMessage, res: ServerResponse): void {

@@ -15,7 +15,7 @@ import { Health, type HealthCheck } from '../../src/http/health.ts';
 import type { ModuleRegistrySource } from '../../src/http/module-registry.ts';
 import type { NetworkMirrorSource } from '../../src/http/network-mirror.ts';
 import type { ProviderRegistrySource } from '../../src/http/provider-registry.ts';
-import { HttpServer } from '../../src/http/server.ts';
+import { HttpServer, type ServerLimits } from '../../src/http/server.ts';
 import type { Logger } from '../../src/logger.ts';
 import type { PackageList, VersionList } from '../../src/mirror/provider-mirror.ts';
 import type { ByteRange } from '../../src/store/archive-store.ts';
@@ -172,11 +172,14 @@ export interface RawAnswer {
 /** The application on a real socket, in the clear, closed when the test is over. */
 export async function start(
   answers: Partial<NetworkMirrorSource> = {},
-  options: Partial<Omit<HttpApplicationDeps, 'mirror' | 'logger' | 'health'>> & { checks?: HealthCheck[] } = {},
+  options: Partial<Omit<HttpApplicationDeps, 'mirror' | 'logger' | 'health'>> & {
+    checks?: HealthCheck[];
+    limits?: Partial<ServerLimits>;
+  } = {},
 ): Promise<Running> {
   const mirror = new StubMirror(answers);
   const log = new LogRecorder();
-  const { checks = [], ...rest } = options;
+  const { checks = [], limits, ...rest } = options;
   const health = new Health({ checks, isDraining: () => server.isDraining, logger: log });
   const application = createHttpApplication({
     mirror,
@@ -189,7 +192,7 @@ export async function start(
     authenticator: new Authenticator({ anonymous: 'read', tokens: async () => [] }),
     ...rest,
   });
-  const server = new HttpServer({ handler: application });
+  const server = new HttpServer({ handler: application, limits });
   const port = await server.listen({ host: '127.0.0.1', port: 0 });
   onTestFinished(() => server.drain(0));
   const exchange = (request: string) => rawExchange(port, request);
