@@ -51,7 +51,8 @@ export async function redisScene(
       await internet.registry.addProvider({ namespace: 'acme', type, version: '1.0.0' });
     }
   }
-  const config = internet.larderConfig({ redis, ...more });
+  // Nobody routes by its readiness, although it is looked at.
+  const config = internet.larderConfig({ redis, listen: { drainDelay: null }, ...more });
   let larder = await startLarder({ config, env: internet.env });
   const logs: (readonly LogEntry[])[] = [larder.log];
   const http = new HttpClient({ ca: larder.ca });

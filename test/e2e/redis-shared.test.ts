@@ -28,7 +28,7 @@ async function replicas(redis: TestRedis) {
     { name: 'ops', token: OPS, roles: ['admin', 'read'] },
     { name: 'ci', token: CI, roles: ['read'] },
   ];
-  const config = { redis: { url: redis.url }, access: { anonymous: 'none', tokens } };
+  const config = { listen: { drainDelay: null }, redis: { url: redis.url }, access: { anonymous: 'none', tokens } };
   const [one, two] = [
     await larderSetup({ registries: [registry], config }),
     await larderSetup({ registries: [registry], config }),
