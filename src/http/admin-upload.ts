@@ -27,6 +27,7 @@ import { RequestError } from './request-error.ts';
 import { allowOnly } from './request-guards.ts';
 import { parsed, parseRequest } from './request-schema.ts';
 import { notesOf } from './respond.ts';
+import { sendDocument } from './send-document.ts';
 
 /** What is carried in and out by. */
 export interface CarryDeps {
@@ -83,14 +84,7 @@ export function uploadRoutes(deps: CarryDeps & { readonly audit?: AuditTrail | u
       throw new RequestError(status, code, taken.reason, { hint });
     }
     notesOf(res).outcome = taken.outcome;
-    const body = Buffer.from(JSON.stringify({ outcome, ...document }));
-    res
-      .writeHead(outcome === 'imported' ? 201 : 200, {
-        'Content-Type': 'application/json',
-        'Content-Length': body.length,
-        'Cache-Control': 'no-store',
-      })
-      .end(body);
+    sendDocument(res, { outcome, ...document }, outcome === 'imported' ? 201 : 200);
   };
 
   const putArchive: RequestHandler<ProviderParams & { filename: string }> = async (req, res) => {
@@ -134,14 +128,7 @@ export function uploadRoutes(deps: CarryDeps & { readonly audit?: AuditTrail | u
     admit(res, provider);
     const files = await store.getRelease(provider, version);
     if (!files) throw new NotFound(`SHA256SUMS of ${provider} ${version} is not stored`);
-    const body = Buffer.from(JSON.stringify(releaseDocument(files)));
-    res
-      .writeHead(200, {
-        'Content-Type': 'application/json',
-        'Content-Length': body.length,
-        'Cache-Control': 'no-store',
-      })
-      .end(body);
+    sendDocument(res, releaseDocument(files));
   };
 
   const putPackage: RequestHandler<ModuleParams & { filename: string }> = async (req, res) => {
