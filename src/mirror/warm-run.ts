@@ -5,6 +5,7 @@ import type { MirroredAddress } from '../address/mirrored-address.ts';
 import type { Diagnostic } from '../configuration/requirements.ts';
 import { hasCode, LarderError } from '../errors.ts';
 import type { Logger } from '../logger.ts';
+import { unlessAborted } from '../time-limit.ts';
 import { type Job, type JobItem, type JobOwner, wantedOf } from './job.ts';
 import { findingsOf, versionOf } from './job-findings.ts';
 import { JobProgress } from './job-progress.ts';
@@ -280,16 +281,11 @@ export class WarmRun {
     const { signal } = this.#abort;
     // Nobody hears how it ends.
     work.catch(() => {});
-    if (signal.aborted) return undefined;
-    let onAbort = () => {};
-    const left = new Promise<undefined>((resolve) => {
-      onAbort = () => resolve(undefined);
-      signal.addEventListener('abort', onAbort);
-    });
     try {
-      return await Promise.race([work, left]);
-    } finally {
-      signal.removeEventListener('abort', onAbort);
+      return await unlessAborted(work, signal);
+    } catch (error) {
+      if (signal.aborted && error === signal.reason) return undefined;
+      throw error;
     }
   }
 }
