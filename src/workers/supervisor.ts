@@ -68,6 +68,8 @@ export class Supervisor {
   readonly #live = new Map<number, Live>();
   readonly #ending = new AbortController();
   #hasBegun = false;
+  /** Settled once the worker that was last started alone listens, or has ended. */
+  #alone: Promise<unknown> = Promise.resolve();
   #worst = 0;
 
   constructor(deps: { count: number; fork: () => WorkerProcess; logger: Logger; times?: Partial<SupervisorTimes> }) {
@@ -120,6 +122,8 @@ export class Supervisor {
       const { id: worker, pid } = live.process;
       this.#logger.error('a worker has ended, and is started again', { worker, pid, ...end, afterMs: pause });
       await delay(pause, undefined, { signal: ending }).catch(() => {});
+      // When all have died, it may have been of what they share: one looks after that before the others come.
+      for (let alone: Promise<unknown> | undefined; alone !== this.#alone; await alone) alone = this.#alone;
       if (ending.aborted) return;
       pause = Math.min(2 * pause, longestPauseMs);
     }
@@ -149,6 +153,7 @@ export class Supervisor {
     const live: Live = { process, questions, ready, isReady: false };
     this.#live.set(process.id, live);
     void process.ended.then((end) => this.#left(live, end));
+    if (place.isAlone) this.#alone = Promise.race([ready, process.ended]);
     void ready.then(() => this.#lookAfter(live));
     return live;
   }

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { silentLogger } from '../../src/logger.ts';
 import { isLease } from '../../src/store/leases.ts';
@@ -82,6 +83,26 @@ it('a worker that dies is started again, and what it held is free', async () => 
   at(0).end({ code: 0, signal: null });
   // It had not begun to listen.
   at(2).end({ code: null, signal: 'SIGTERM' });
+  expect(await code).toBe(0);
+});
+
+it('when all have died at once, one of them is alone again until it listens', async () => {
+  const { supervisor, workers, at, code } = play(3);
+  await at(0).line.ready();
+  await expect.poll(() => workers.length).toBe(3);
+  for (const worker of [...workers]) worker.end({ code: null, signal: 'SIGBUS' });
+  await expect.poll(() => workers.length).toBe(4);
+  expect(await at(3).line.place()).toEqual({ isFirst: false, isAlone: true });
+  await delay(20);
+  expect(workers).toHaveLength(4);
+  // It dies of the same.
+  at(3).end({ code: null, signal: 'SIGBUS' });
+  await expect.poll(() => workers.length).toBe(5);
+  expect(await at(4).line.place()).toEqual({ isFirst: false, isAlone: true });
+  await at(4).line.ready();
+  await expect.poll(() => workers.length).toBe(7);
+  supervisor.end();
+  for (const worker of workers.slice(4)) worker.end({ code: 0, signal: null });
   expect(await code).toBe(0);
 });
 
