@@ -17,7 +17,7 @@ const CALM_MS = 2 * MINUTE_MS;
 const COLUMN_NAMES = Object.keys(COLUMNS) as Column[];
 const STATE_NAMES = Object.keys(STATES) as State[];
 /** Preparing takes as long as it takes on a machine that does much else. */
-const BATCH = 120_000;
+const BATCH = 240_000;
 
 /** What came of one cell, and how often upstream was asked for it. */
 interface Seen {
