@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { assembleAdmission } from './admission.ts';
-import { MetadataCache } from './cache/metadata-cache.ts';
 import { Certificates } from './certificates.ts';
 import { Changes } from './changes.ts';
 import { Closers } from './closers.ts';
@@ -13,7 +12,6 @@ import { Health } from './http/health.ts';
 import { HttpServer } from './http/server.ts';
 import type { TlsMaterial } from './http/tls.ts';
 import type { Logger } from './logger.ts';
-import { DriftReports } from './mirror/drift.ts';
 import { FirstSeen } from './mirror/first-seen.ts';
 import { metadataKinds, privateMetadataKinds } from './mirror/metadata-kinds.ts';
 import { sealedOff } from './mirror/not-stored.ts';
@@ -114,16 +112,13 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
   opened.add('storage', () => storage.close());
   const keptHouse = await assembleHouseKeeping(config, { storage, isSealed, changes, opened, logger });
   const { keeping, quota } = keptHouse;
-  const { metadataStore, leases, seal } = await openShared(config, {
+  const { metadataStore, leases, seal, cache, drift } = await openShared(config, {
     measured: (store) => watching.measured(store),
+    changes,
     worker,
     opened,
     logger,
   });
-
-  // What is remembered.
-  const cache = new MetadataCache({ store: metadataStore, changes, logger, deadlineMs: metadataDeadline });
-  opened.add('cache', () => cache.close());
 
   const traffic = watching.trafficHistory(metadataStore);
 
@@ -132,7 +127,6 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
     logger.warn('these variables name none of upstreams.hosts and are not used', { variables: config.ignoredTokens });
   }
   const policy = new Policy(await loadUpstreamRules(config, { logger }));
-  const drift = new DriftReports({ logger });
   const upstreams = new UpstreamMetadata({
     cache,
     kinds: metadataKinds(config.freshness),

@@ -1,7 +1,10 @@
 import path from 'node:path';
+import { MetadataCache } from './cache/metadata-cache.ts';
+import type { Changes } from './changes.ts';
 import type { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import type { Logger } from './logger.ts';
+import { DriftReports } from './mirror/drift.ts';
 import { Seal } from './mirror/seal.ts';
 import { redisSettings } from './redis.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
@@ -17,12 +20,17 @@ import type { WorkerLine, WorkerPlace } from './workers/worker-line.ts';
 
 /** What workers tell each other when it was decided whether anything may leave. */
 const SEALING = 'sealing';
+/** What they tell each other when an operator had something forgotten, and when one has decided about drift. */
+const FORGETTING = 'forgetting';
+const SETTLING = 'settling';
 
 /** What all processes of one Larder have in common, wherever it rests. */
 export interface Shared {
   readonly metadataStore: MetadataStore;
   readonly leases: Leases;
   readonly seal: Seal;
+  readonly cache: MetadataCache;
+  readonly drift: DriftReports;
 }
 
 /**
@@ -34,12 +42,15 @@ export async function openShared(
   config: Config,
   deps: {
     measured: (store: MetadataStore) => MetadataStore;
+    changes: Changes;
     worker: { readonly line: WorkerLine; readonly place: WorkerPlace } | undefined;
     opened: Closers;
     logger: Logger;
   },
 ): Promise<Shared> {
-  const { worker, opened, logger } = deps;
+  const { worker, changes, opened, logger } = deps;
+  const telling = (topic: string) =>
+    worker && (async (about?: string) => void (await worker.line.askOthers(topic, about)));
   const redis = await redisSettings(config);
   const metadataStore = deps.measured(
     redis
@@ -54,12 +65,23 @@ export async function openShared(
   opened.add('leases', () => leases.close());
   const seal = await openSeal(config, {
     store: metadataStore,
-    tellOthers: worker && (async () => void (await worker.line.askOthers(SEALING))),
+    tellOthers: telling(SEALING),
     logger,
   });
   opened.add('seal', () => seal.close());
+  const cache = new MetadataCache({
+    store: metadataStore,
+    changes,
+    tellOthers: telling(FORGETTING),
+    logger,
+    deadlineMs: config.limits.metadataDeadline,
+  });
+  opened.add('cache', () => cache.close());
+  const drift = new DriftReports({ logger, tellOthers: telling(SETTLING) });
   worker?.line.hear(SEALING, () => seal.look());
-  return { metadataStore, leases, seal };
+  worker?.line.hear(FORGETTING, (key) => cache.forgetHere(String(key)));
+  worker?.line.hear(SETTLING, (subject) => drift.settleHere(String(subject)));
+  return { metadataStore, leases, seal, cache, drift };
 }
 
 async function openSeal(

@@ -49,6 +49,7 @@ export class MetadataCache {
   readonly #retryStaleAfterMs: number;
   readonly #memory: LRUCache<string, Known>;
   readonly #changes: Changes;
+  readonly #tellOthers: (key: string) => Promise<void>;
   readonly #recalls = new SingleFlight<Known | undefined>();
   readonly #refreshes = new SingleFlight<Known>();
   /** Calls of `forget`. What was under way meanwhile is not kept: it may be what was to be forgotten. */
@@ -63,6 +64,8 @@ export class MetadataCache {
     logger: Logger;
     /** Told of what is learnt and forgotten. */
     changes?: Changes;
+    /** Tells other processes that remember what the store has, too, what to forget. Never rejects. */
+    tellOthers?: ((key: string) => Promise<void>) | undefined;
     now?: () => number;
     /** How long a reader waits for a load at most, store look-up included. */
     deadlineMs: number;
@@ -76,6 +79,7 @@ export class MetadataCache {
     this.#store = new SparingStore({ store: deps.store, logger: deps.logger, now: this.#now });
     this.#deadlineMs = deps.deadlineMs;
     this.#changes = deps.changes ?? new Changes();
+    this.#tellOthers = deps.tellOthers ?? (async () => {});
     this.#retryStaleAfterMs = deps.retryStaleAfterMs ?? DEFAULT_RETRY_STALE_AFTER_MS;
     this.#memory = new LRUCache<string, Known>({
       max: deps.entries ?? DEFAULT_ENTRIES,
@@ -153,10 +157,16 @@ export class MetadataCache {
    * meanwhile may still remember the entry.
    */
   async forget(key: string): Promise<void> {
+    this.forgetHere(key);
+    await this.#store.delete(key);
+    await this.#tellOthers(key);
+  }
+
+  /** The same of this process alone: the store has forgotten it already. */
+  forgetHere(key: string): void {
     this.#forgets += 1;
     this.#changes.note();
     this.#memory.delete(key);
-    await this.#store.delete(key);
   }
 
   /** Resolves when every write to the store begun so far is done or has failed. */

@@ -31,10 +31,17 @@ export class DriftReports {
   readonly #reports = new Map<string, Drift>();
   readonly #logger: Logger;
   readonly #now: () => number;
+  readonly #tellOthers: (subject: string) => void;
 
-  constructor({ logger, now = Date.now }: { logger: Logger; now?: () => number }) {
-    this.#logger = logger;
-    this.#now = now;
+  constructor(deps: {
+    logger: Logger;
+    /** Tells other processes what an operator has decided. */
+    tellOthers?: ((subject: string) => void) | undefined;
+    now?: () => number;
+  }) {
+    this.#logger = deps.logger;
+    this.#now = deps.now ?? Date.now;
+    this.#tellOthers = deps.tellOthers ?? (() => {});
   }
 
   get all(): readonly Drift[] {
@@ -54,9 +61,15 @@ export class DriftReports {
     });
   }
 
-  /** An operator has decided. */
+  /** An operator has decided, whoever noticed it. */
   settle(subject: ProviderArchive | ModuleRelease): void {
-    this.#reports.delete(subject.toString());
+    this.settleHere(subject.toString());
+    this.#tellOthers(subject.toString());
+  }
+
+  /** The same of this process alone. @param subject as text */
+  settleHere(subject: string): void {
+    this.#reports.delete(subject);
   }
 }
 

@@ -102,6 +102,8 @@ export class ModulePurge {
         else await this.#store.discard(release);
       },
     });
+    // Of what is not remembered any more also what others noticed.
+    if (record) this.#drift.settle(release);
     for (const drift of settled) this.#drift.settle(drift.release);
     this.#logger.info('purged', {
       module: release.module.toString(),

@@ -36,7 +36,7 @@ export interface PurgedVersion extends Purged {
 /**
  * Removes what is stored, and forgets what it was compared with: upstream's present bytes then are the first ones seen.
  *
- * A download that is under way is not stopped; what it brings is stored. Other servers on the same data go on with what
+ * A download that is under way is not stopped; what it brings is stored. Other servers on the same data, but for the workers of this one, go on with what
  * they remember until that is no longer fresh.
  */
 export class Purge {
@@ -132,7 +132,8 @@ export class Purge {
         if (checksums) await this.#store.discardRelease(provider, version);
       },
     });
-    for (const { archive } of settled) this.#drift.settle(archive);
+    // Of a whole version also what others noticed.
+    for (const archive of checksums ? concerned : settled.map((entry) => entry.archive)) this.#drift.settle(archive);
     this.#logger.info('purged', {
       provider: provider.toString(),
       version: version.toString(),

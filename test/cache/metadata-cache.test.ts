@@ -618,6 +618,16 @@ describe('forget', () => {
     expect((await read()).value).toEqual(['of after']);
   });
 
+  it('is told to other processes, which then do not go on with what they remember', async () => {
+    const other = replica();
+    const here = replica({ tellOthers: async (key) => other.forgetHere(key) });
+    await read(undefined, other);
+    await other.flush();
+    upstream.gives('two');
+    await here.forget('k');
+    expect((await read(undefined, other)).value).toEqual(['two']);
+  });
+
   it('does not reject when the store fails', async () => {
     await read();
     await cache.flush();
