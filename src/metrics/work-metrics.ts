@@ -35,7 +35,7 @@ export interface ObservedWork {
 /** Tells of work under way, of the disk and of the state of the mirror. */
 export function observeWork(registry: Registry, observed: ObservedWork): void {
   const gauge = (name: string, help: string, read: () => number) => gaugeOf(registry, { name, help, read });
-  /** Of what all workers share, each of them tells the whole. */
+  /** Of what all workers share, each of them tells the whole; of drift, what it has noticed itself. */
   const shared = (name: string, help: string, read: () => number) =>
     gaugeOf(registry, { name, help, together: 'max', read });
   const { downloads, packages } = observed;

@@ -64,7 +64,7 @@ interface Times {
 
 /**
  * Leases that replicas share through Redis. Redis may be away at any time: then everybody gets a lease, at once or
- * within 250 ms, and shares it when Redis is back, unless another one has it by then.
+ * within half a second, and shares it when Redis is back, unless another one has it by then.
  */
 export class RedisLeases implements Leases {
   readonly #client: RedisConnection;
