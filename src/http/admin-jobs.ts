@@ -131,7 +131,8 @@ function refusal(error: unknown): never {
   });
 }
 
-function isVisible(by: string, client: Client): boolean {
+/** Jobs are shown to whoever asked for them, and to those who may have everything. @param by as in the job's head */
+export function isVisible(by: string, client: Client): boolean {
   return client.mayAdministerAll || by === client.subject;
 }
 

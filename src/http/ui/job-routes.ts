@@ -6,6 +6,7 @@ import type { JobItem } from '../../mirror/job.ts';
 import { watchJob } from '../../mirror/job-watch.ts';
 import type { Wish } from '../../mirror/wanted.ts';
 import { JobIsRunning, MirrorIsSealed, type WarmJobs } from '../../mirror/warm-jobs.ts';
+import { isVisible } from '../admin-jobs.ts';
 import type { AuditTrail } from '../audit-entry.ts';
 import type { Client } from '../authenticate.ts';
 import { sendEvents } from '../event-stream.ts';
@@ -192,10 +193,6 @@ async function itemsOf(jobs: WarmJobs, id: string, filter: OutcomeFilter, page: 
 
 async function* events(jobs: WarmJobs, id: string, after: number | undefined, signal: AbortSignal) {
   for await (const event of watchJob(jobs, id, { after, signal })) yield jobEvent(event);
-}
-
-function isVisible(by: string, client: Client): boolean {
-  return client.mayAdministerAll || by === client.subject;
 }
 
 /** What stands against it for the moment. */
