@@ -8,7 +8,6 @@ import type { Wish } from '../../mirror/wanted.ts';
 import { JobIsRunning, MirrorIsSealed, type WarmJobs } from '../../mirror/warm-jobs.ts';
 import { isVisible } from '../admin-jobs.ts';
 import type { AuditTrail } from '../audit-entry.ts';
-import type { Client } from '../authenticate.ts';
 import { sendEvents } from '../event-stream.ts';
 import { gapReportDocument } from '../gap-documents.ts';
 import { html, type Markup } from '../html.ts';
