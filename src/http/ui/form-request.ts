@@ -31,7 +31,7 @@ export async function readForm(req: Request, res: Response, options: { withFiles
   }
   const parse = options.withFiles ? parseLarge : parseSmall;
   await new Promise<void>((resolve, reject) => {
-    parse(req, res, (error?: unknown) => (error === undefined ? resolve() : reject(inOurWords(error))));
+    parse(req, res, (error?: unknown) => (error === undefined ? resolve() : reject(inOurWords(error, options))));
   });
   const body = req.body as unknown;
   const entries = await parsed(Buffer.isBuffer(body) ? body : Buffer.alloc(0), contentType);
@@ -56,9 +56,10 @@ async function parsed(body: Buffer, contentType: string) {
   }
 }
 
-function inOurWords(error: unknown): RequestError {
+function inOurWords(error: unknown, { withFiles }: { withFiles?: boolean }): RequestError {
   const { status } = error as { status?: unknown };
   if (status === 413) {
+    if (!withFiles) return new RequestError(413, 'BODY_TOO_LARGE', 'what was sent is longer than 64 KiB');
     return new RequestError(413, 'BODY_TOO_LARGE', 'what was sent is longer than 16 MiB', {
       hint: 'send the directories of configuration one after another',
     });

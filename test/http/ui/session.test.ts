@@ -24,6 +24,13 @@ describe('signing in', () => {
     }
   });
 
+  it('says how long a form may be', async () => {
+    const { post } = await startDashboard();
+    const refused = await post('/sign-in', { token: 'x'.repeat(70_000) });
+    expect(refused.status).toBe(413);
+    expect(await refused.text()).toContain('What was sent is longer than 64 KiB.');
+  });
+
   it('is only for tokens of the role admin, and says which is missing', async () => {
     const { post } = await startDashboard();
     const reader = await post('/sign-in', { token: READER });
