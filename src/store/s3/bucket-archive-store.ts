@@ -254,8 +254,7 @@ export class BucketArchiveStore implements ArchiveStore {
   }
 
   async #open({ archive, size }: StoredArchive, range?: ByteRange): Promise<Readable> {
-    const operation = 'opening an archive';
-    const stream = await openObject(this.#deps.bucket, paths.archive(archive), { size, operation }, range);
+    const stream = await openObject(this.#deps.bucket, paths.archive(archive), size, range);
     if (stream) return stream;
     throw this.#noticeGone(archive);
   }

@@ -115,12 +115,7 @@ export class BucketModuleStore implements ModuleStore {
 
   async read(stored: StoredPackage, range?: ByteRange, purpose: ReadPurpose = 'use'): Promise<Readable> {
     const key = paths.modulePackage(stored.release);
-    const stream = await openObject(
-      this.#deps.bucket,
-      key,
-      { size: stored.size, operation: 'opening a package' },
-      range,
-    );
+    const stream = await openObject(this.#deps.bucket, key, stored.size, range);
     if (!stream) throw this.#noticeGone(stored.release);
     return reading(this.#deps.keeping, key, { stream, purpose });
   }

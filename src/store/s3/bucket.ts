@@ -188,7 +188,7 @@ export class Bucket {
       });
       const page = await ofBucket(
         'listing the bucket',
-        this.#requests.within(HEADERS_MS, (options) => this.#requests.client.send(command, options)),
+        this.#requests.within(SMALL_MS, (options) => this.#requests.client.send(command, options)),
       );
       yield page;
       ContinuationToken = page.IsTruncated ? page.NextContinuationToken : undefined;

@@ -57,7 +57,7 @@ export class LocalArchives {
   }
 
   async #fetched<T>(key: string, size: number, work: (path: string) => Promise<T>): Promise<T | undefined> {
-    const body = await openObject(this.#bucket, key, { size, operation: 'reading an archive' });
+    const body = await openObject(this.#bucket, key, size);
     if (!body) return undefined;
     try {
       const { path, handle } = await this.#partials.create();

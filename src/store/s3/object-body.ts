@@ -16,37 +16,22 @@ const MAX_RESUMES = 3;
 const RESUME_DELAY_MS = 200;
 const READ_AHEAD_BYTES = 256 * 1024;
 
-/** What is read must be this. */
-export interface ExpectedObject {
-  /** Bytes. */
-  readonly size: number;
-  /** What is done, for error messages. */
-  readonly operation: string;
-}
-
-/** It is there, and is something else. */
-class ObjectChanged extends StorageFailed {
-  constructor(operation: string) {
-    super(operation, new Error('its size has changed'));
-  }
-}
-
 /**
  * The bytes of an object, which has been opened when this resolves. A connection that breaks off is replaced by another
- * one that goes on there, as long as it is the same object. `undefined` when it is not there.
- * @throws StorageFailed, also when it has another size than expected
+ * one that goes on there, as long as it is the same object. `undefined` when it is not there, or has another size.
+ * @throws StorageFailed
  */
 export async function openObject(
   bucket: Bucket,
   key: string,
-  { size, operation }: ExpectedObject,
+  size: number,
   range?: ByteRange,
 ): Promise<Readable | undefined> {
   const opened = await bucket.read(key, range);
   if (!opened) return undefined;
   if (opened.look.size !== size) {
     opened.body.destroy();
-    throw new ObjectChanged(operation);
+    return undefined;
   }
   const current = { body: opened.body, isLeft: () => false };
   const bytes = chunks(bucket, key, opened.look, current, range ?? { start: 0, end: size - 1 });
@@ -104,14 +89,12 @@ async function reopened(bucket: Bucket, key: string, look: ObjectLook, range: By
 export async function digestOfObject(bucket: Bucket, key: string, size: number): Promise<Sha256 | undefined> {
   const digest = createHash('sha256');
   try {
-    const body = await openObject(bucket, key, { size, operation: 'reading an archive' });
+    const body = await openObject(bucket, key, size);
     if (!body) return undefined;
     await pipeline(body, digest);
   } catch (error) {
     // Changed, or removed, under our eyes.
-    if (error instanceof ObjectChanged || (hasCode(error, 'STORAGE_FAILED') && (error as StorageFailed).gone)) {
-      return undefined;
-    }
+    if (hasCode(error, 'STORAGE_FAILED') && (error as StorageFailed).gone) return undefined;
     throw error;
   }
   return parseSha256(digest.digest('hex'));
