@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { JobFindings, JobOwner } from './job.ts';
 import type { JobProgress } from './job-progress.ts';
@@ -60,9 +61,11 @@ export class JobRecord {
     }
   }
 
-  /** `undefined` when it is not kept any more. @throws StorageFailed */
-  wish(): Promise<Wish | undefined> {
-    return this.#store.wish(this.#progress.job.head);
+  /** @throws NotFound when it is not kept any more, StorageFailed */
+  async wish(): Promise<Wish> {
+    const wish = await this.#store.wish(this.#progress.job.head);
+    if (wish) return wish;
+    throw new NotFound('what was asked for is not kept any more; ask for it again');
   }
 
   /** What has changed, at once. Never rejects. */

@@ -1,5 +1,5 @@
 import pLimit from 'p-limit';
-import { NotFound } from '../errors.ts';
+import { NotFound, StorageFailed } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { MetadataStore } from '../store/metadata-store.ts';
 import { type Job, type JobHead, type JobItem, type JobPage, NO_FINDINGS, totalsOf } from './job.ts';
@@ -175,7 +175,7 @@ export class WarmJobs {
     const here = this.#runs.get(id);
     if (here) {
       here.run.cancel();
-      await here.ended;
+      await Promise.race([here.ended, here.run.unwritten]);
       return this.head(id);
     }
     await this.#store.requestCancel(id);
@@ -201,7 +201,9 @@ export class WarmJobs {
     if ((await this.head(id)).state === 'running') throw new JobIsRunning();
     if (this.#opening.isSealed) throw new MirrorIsSealed();
     // It may have ended without having written all of it down.
-    await this.#runs.get(id)?.ended;
+    const here = this.#runs.get(id);
+    await Promise.race([here?.ended, here?.run.unwritten]);
+    if (here && this.#runs.get(id) === here) throw new StorageFailed('writing down the end of a job', undefined);
     const before = await this.get(id);
     const { state, createdAt } = before.head;
     if (state === 'running') throw new JobIsRunning();

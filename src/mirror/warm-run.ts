@@ -67,6 +67,12 @@ export class WarmRun {
   readonly #progress: JobProgress;
   readonly #record: JobRecord;
   readonly #abort = new AbortController();
+  readonly #handingOver = new AbortController();
+  #toldUnwritten = () => {};
+  /** Resolves when it has ended and the store does not take that yet. */
+  readonly unwritten = new Promise<void>((resolve) => {
+    this.#toldUnwritten = resolve;
+  });
   readonly #broughtIn = new Set<string>();
   #left: 'cancelled' | 'handed over' | 'lost' | undefined;
 
@@ -102,6 +108,7 @@ export class WarmRun {
 
   /** Stops where it is, for the next start or another replica to go on. */
   handOver(): void {
+    this.#handingOver.abort();
     this.#leave('handed over');
   }
 
@@ -122,9 +129,11 @@ export class WarmRun {
     else if (!this.#left) this.#progress.end(reason === undefined ? 'finished' : 'failed', reason);
     let isWritten = await this.#record.settle();
     this.#progress.changed();
-    // Until the store takes it, this is the only place where it is known how it ended.
-    while (!isWritten && !this.#left) {
-      await delay(BEAT_MS, undefined, { signal: this.#abort.signal, ref: false }).catch(() => {});
+    if (!isWritten) this.#toldUnwritten();
+    // Until the store takes it, this is the only place where it is known how it ended. Others would run it again.
+    const { signal } = this.#handingOver;
+    while (!isWritten && !signal.aborted) {
+      await delay(BEAT_MS, undefined, { signal, ref: false }).catch(() => {});
       isWritten = await this.#record.settle();
     }
   }
@@ -142,9 +151,7 @@ export class WarmRun {
   }
 
   async #plan(may: MayWarm): Promise<void> {
-    const wish = await this.#record.wish();
-    if (!wish) throw new LostWish();
-    const planned = await this.#planWhileOpen(wish, may);
+    const planned = await this.#planWhileOpen(await this.#record.wish(), may);
     const { items, broughtIn } = planned;
     // Those that it was not told of one by one.
     for (const item of items) this.#found(item);
@@ -287,13 +294,5 @@ export class WarmRun {
       if (signal.aborted && error === signal.reason) return undefined;
       throw error;
     }
-  }
-}
-
-class LostWish extends LarderError {
-  readonly code = 'NOT_FOUND';
-
-  constructor() {
-    super('what was asked for is not kept any more; ask for it again');
   }
 }

@@ -202,6 +202,22 @@ describe('cancelling', () => {
     expect(brought).toHaveLength(3);
   });
 
+  it('while the store does not answer holds once it does: nobody else goes on with the job', async () => {
+    const store = new MemoryStore();
+    const { bring } = held();
+    const { jobs, brought } = replica(store, { items: numbered(50), bring });
+    const { id } = await jobs.create(WISH, BY);
+    await eventually(() => brought.length).toBe(4);
+    store.isFailing = true;
+    expect((await jobs.cancel(id)).state).toBe('cancelled');
+    await expect(jobs.retry(id)).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
+    store.isFailing = false;
+    const other = replica(store);
+    expect((await ended(other.jobs, id)).head.state).toBe('cancelled');
+    await eventually(() => jobs.running).toBe(0);
+    expect((await other.jobs.head(id)).owner).toBeUndefined();
+  });
+
   it('reaches a job that runs on another replica', async () => {
     const store = new MemoryStore();
     const { bring } = held();
