@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { NotFound } from '../errors.ts';
 import type { Logger } from '../logger.ts';
-import type { JobFindings, JobOwner } from './job.ts';
+import type { JobFindings, JobHead, JobOwner } from './job.ts';
 import type { JobProgress } from './job-progress.ts';
 import type { JobStore } from './job-store.ts';
 import type { Wish } from './wanted.ts';
@@ -73,13 +73,23 @@ export class JobRecord {
     await this.#unlessFailing(() => this.#flush());
   }
 
-  /** The last that is written down here. Never rejects. @returns whether it could be */
+  /** Whether it is somebody else's. */
+  get isLost(): boolean {
+    return this.#isLost;
+  }
+
+  /** The last that is written down here, unless it is somebody else's. Never rejects. @returns whether it could be */
   async settle(): Promise<boolean> {
     const { id, createdAt, state } = this.#progress.job.head;
-    const wasFailing = this.#isStoreFailing;
     return this.#unlessFailing(async () => {
+      const head = await this.#store.head(id);
+      if (this.#isTaken(head)) {
+        // Whoever goes on with it has not heard of that.
+        if (state === 'cancelled') await this.#store.requestCancel(id);
+        return this.#lose();
+      }
       // Meanwhile it may have forgotten what it knew.
-      if (wasFailing && !(await this.#store.head(id))) this.#markAll();
+      if (!head) this.#markAll();
       await this.#flush();
       await this.#store.putHead({ ...this.#progress.job.head, owner: undefined });
       await this.#store.enter(id, { isRunning: state === 'running', createdAt: Date.parse(createdAt) });
@@ -92,15 +102,20 @@ export class JobRecord {
     const { id, createdAt } = this.#progress.job.head;
     const head = await this.#store.head(id);
     if (!head) this.#markAll();
-    if (head?.owner && head.owner.instance !== this.#owner.instance) {
-      this.#isLost = true;
-      this.#onLost();
-      return;
-    }
+    if (this.#isTaken(head)) return this.#lose();
     if (await this.#store.isCancelRequested(id)) this.#onCancel();
     // Replicas that enter jobs at the same moment may lose each other's.
     const entry = (await this.#store.index()).find((one) => one.id === id);
     if (!entry?.isRunning) await this.#store.enter(id, { isRunning: true, createdAt: Date.parse(createdAt) });
+  }
+
+  #isTaken(head: JobHead | undefined): boolean {
+    return head?.owner !== undefined && head.owner.instance !== this.#owner.instance;
+  }
+
+  #lose(): void {
+    this.#isLost = true;
+    this.#onLost();
   }
 
   /** The store has lost what was written down: all of it is written again, but for the wish, which nobody has any more. */

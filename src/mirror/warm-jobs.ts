@@ -232,10 +232,9 @@ export class WarmJobs {
       store: this.#store,
       inTurn: (wanted, work) => this.#turns(wanted)(work),
     });
-    const ended = run.run().then(() => {
+    const ended = run.run().then((isOver) => {
       if (this.#runs.get(id)?.run === run) this.#runs.delete(id);
-      const { head } = run.job;
-      return head.state === 'running' ? undefined : this.#tell(head);
+      return isOver ? this.#tell(run.job.head) : undefined;
     });
     this.#runs.set(id, { run, ended });
     if (this.#closing.signal.aborted) run.handOver();

@@ -112,8 +112,8 @@ export class WarmRun {
     this.#leave('handed over');
   }
 
-  /** Runs to its end, good or bad, or until it is to be left. Never rejects. */
-  async run(): Promise<void> {
+  /** Runs to its end, good or bad, or until it is to be left. Never rejects. @returns whether it ended here */
+  async run(): Promise<boolean> {
     const ended = new AbortController();
     const beating = this.#record.keepUp(ended.signal);
     let reason: string | undefined;
@@ -124,7 +124,7 @@ export class WarmRun {
     }
     ended.abort();
     await beating;
-    if (this.#left === 'lost') return;
+    if (this.#left === 'lost') return false;
     if (this.#left === 'cancelled') this.#progress.end('cancelled', undefined);
     else if (!this.#left) this.#progress.end(reason === undefined ? 'finished' : 'failed', reason);
     let isWritten = await this.#record.settle();
@@ -136,6 +136,7 @@ export class WarmRun {
       await delay(BEAT_MS, undefined, { signal, ref: false }).catch(() => {});
       isWritten = await this.#record.settle();
     }
+    return this.#progress.job.head.state !== 'running' && !this.#record.isLost;
   }
 
   async #work(): Promise<void> {

@@ -10,6 +10,8 @@ import type { PlannedItem, Wish } from '../../src/mirror/wanted.ts';
 import type { Warmed } from '../../src/mirror/warm.ts';
 import { JobIsRunning, MirrorIsSealed } from '../../src/mirror/warm-jobs.ts';
 import { WarmSchedules } from '../../src/mirror/warm-schedules.ts';
+import { metadataKeys } from '../../src/store/keys.ts';
+import type { MetadataEntry } from '../../src/store/metadata-store.ts';
 import { afterTest } from '../support/after-test.ts';
 import { recordingLogger } from '../support/recording-logger.ts';
 import { eventually } from './scene.ts';
@@ -216,6 +218,33 @@ describe('cancelling', () => {
     expect((await ended(other.jobs, id)).head.state).toBe('cancelled');
     await eventually(() => jobs.running).toBe(0);
     expect((await other.jobs.head(id)).owner).toBeUndefined();
+  });
+
+  it('of a job that another replica took over meanwhile reaches that one, and overwrites nothing of it', async () => {
+    const store = new MemoryStore();
+    const hold = held();
+    const ends: string[] = [];
+    const { jobs, brought } = replica(store, {
+      items: numbered(50),
+      bring: hold.bring,
+      onEnd: ({ state }) => void ends.push(state),
+    });
+    const { id } = await jobs.create(WISH, BY);
+    await eventually(() => brought.length).toBe(4);
+    store.isFailing = true;
+    expect((await jobs.cancel(id)).state).toBe('cancelled');
+    const key = metadataKeys.job(id);
+    const entry = JSON.parse(store.entries.get(key) as string) as MetadataEntry & { value: JobHead };
+    const theirs = JSON.stringify({
+      ...entry,
+      value: { ...entry.value, owner: { ...entry.value.owner, instance: 'two' } },
+    });
+    store.entries.set(key, theirs);
+    store.isFailing = false;
+    await eventually(() => jobs.running).toBe(0);
+    expect(store.entries.get(key)).toBe(theirs);
+    expect(store.entries.has(metadataKeys.jobCancel(id))).toBe(true);
+    expect(ends).toEqual([]);
   });
 
   it('reaches a job that runs on another replica', async () => {
