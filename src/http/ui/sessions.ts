@@ -13,6 +13,8 @@ const IDLE_MS = 2 * 3_600_000;
 const TOUCH_MS = 5 * 60_000;
 const ID_BYTES = 32;
 const MAX_HERE = 1_000;
+/** Sessions that could not be taken out of the store are tried again so often, in milliseconds. */
+const END_AGAIN_MS = 2_000;
 
 const shape = z.object({
   /** `token:NAME`. */
@@ -37,16 +39,22 @@ export class Sessions {
   readonly #now: () => number;
   /** As this replica last saw them; `undefined` of those that were ended. */
   readonly #here = new LRUCache<string, { session: Session | undefined; isKept: boolean }>({ max: MAX_HERE });
+  /** Ended here while the store was away, which still has them: other replicas would let them in. */
+  readonly #leftInStore = new LRUCache<string, true>({ max: MAX_HERE });
+  readonly #endAgainMs: number;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(deps: {
     store: Pick<MetadataStore, 'get' | 'put' | 'delete'>;
     logger: Logger;
     /** Milliseconds since 1970. */
     now?: () => number;
+    endAgainMs?: number;
   }) {
     this.#store = deps.store;
     this.#logger = deps.logger;
     this.#now = deps.now ?? Date.now;
+    this.#endAgainMs = deps.endAgainMs ?? END_AGAIN_MS;
   }
 
   /** @returns its id, for the browser and nobody else */
@@ -71,7 +79,25 @@ export class Sessions {
   async end(id: string): Promise<void> {
     const digest = digestOf(id);
     this.#here.set(digest, { session: undefined, isKept: false });
-    await this.#store.delete(metadataKeys.session(digest)).catch((error: unknown) => this.#away(error));
+    await this.#takeOut(digest);
+    if (this.#leftInStore.size > 0) this.#timer ??= setInterval(() => void this.#endAgain(), this.#endAgainMs).unref();
+  }
+
+  async #takeOut(digest: string): Promise<void> {
+    try {
+      await this.#store.delete(metadataKeys.session(digest));
+      this.#leftInStore.delete(digest);
+    } catch (error) {
+      this.#leftInStore.set(digest, true);
+      this.#away(error);
+    }
+  }
+
+  async #endAgain(): Promise<void> {
+    await Promise.all([...this.#leftInStore.keys()].map((digest) => this.#takeOut(digest)));
+    if (this.#leftInStore.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
   }
 
   async #look(digest: string): Promise<Session | undefined> {

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { NARROW, OPS, READER, startDashboard, token } from './dashboard-scene.ts';
+import { Sessions } from '../../../src/http/ui/sessions.ts';
+import { silentLogger } from '../../../src/logger.ts';
+import { MapStore, NARROW, OPS, READER, startDashboard, token } from './dashboard-scene.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -135,6 +137,19 @@ describe('signing in', () => {
     store.isAway = false;
     expect((await during.get('/trouble')).status).toBe(200);
     expect(store.entries.size).toBe(2);
+  });
+
+  it('that ended while the metadata store was away is over on every replica once it is back', async () => {
+    const store = new MapStore();
+    const replica = () => new Sessions({ store, logger: silentLogger, endAgainMs: 10 });
+    const [one, other] = [replica(), replica()];
+    const id = await one.begin({ subject: 'token:ops', fingerprint: 'print' });
+    expect(await other.find(id)).toBeDefined();
+    store.isAway = true;
+    await one.end(id);
+    expect(await one.find(id)).toBeUndefined();
+    store.isAway = false;
+    await expect.poll(() => other.find(id)).toBeUndefined();
   });
 });
 
