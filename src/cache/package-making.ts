@@ -1,5 +1,5 @@
 import type { ModuleRelease } from '../address/module.ts';
-import { IntegrityMismatch, type LarderError, UpstreamUnreachable } from '../errors.ts';
+import { type LarderError, UpstreamUnreachable } from '../errors.ts';
 import { leaseKeys } from '../store/keys.ts';
 import type { Lease, Leases } from '../store/leases.ts';
 import type { MadePackage, ModuleStore, StoredPackage, WorkDirectory } from '../store/module-store.ts';
@@ -86,7 +86,6 @@ export class PackageMaking implements DetachedRun {
       work = await this.#store.workDirectory();
       making = this.#begin(work);
       const made = await this.#inTime(making);
-      await this.#compare(made);
       const stored = await this.#store.put(this.release, made);
       await lease?.release();
       this.#succeed(stored, { isNew: true });
@@ -124,17 +123,6 @@ export class PackageMaking implements DetachedRun {
     } finally {
       clearTimeout(timer);
     }
-  }
-
-  /** What was first made under this version is never replaced by something else, whoever should have looked before. */
-  async #compare({ sha256 }: MadePackage): Promise<void> {
-    const first = await this.#store.recall(this.release);
-    if (!first || first.sha256 === sha256) return;
-    const { module, version } = this.release;
-    throw new IntegrityMismatch(
-      `the package of ${this.release} is not what it was: its SHA-256 was ${first.sha256} when first made and is ${sha256} now`,
-      { hint: `an operator who knows why can accept it: larder purge ${module} ${version}` },
-    );
   }
 
   #succeed(stored: StoredPackage, { isNew }: { isNew: boolean }): void {

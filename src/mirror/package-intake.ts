@@ -105,7 +105,14 @@ export class PackageIntake {
     }
     const stored = await this.#store.find(release);
     if (stored) return { outcome: 'present', stored };
-    const put = await this.#store.put(release, made);
+    let put: StoredPackage;
+    try {
+      put = await this.#store.put(release, made);
+    } catch (error) {
+      // Another replica has put something else there meanwhile.
+      if (hasCode(error, 'INTEGRITY_MISMATCH')) return this.#keep(release, made);
+      throw error;
+    }
     this.#logger.info('took in a module package that was brought', { module: `${release}`, sha256: made.sha256 });
     return { outcome: 'imported', stored: put };
   }

@@ -9,6 +9,8 @@ import { KeyedTurns } from '../keyed-turns.ts';
 import type { Logger } from '../logger.ts';
 import { digestOf, isSettled } from './adoption.ts';
 import type { ByteRange, ReadPurpose } from './archive-store.ts';
+import { DirectoryLocks } from './directory-locks.ts';
+import { demandFirst } from './first-package.ts';
 import { freeKeeping, type Keeping, reading } from './keeping.ts';
 import { paths } from './keys.ts';
 import { makeDirectory, mayNotWrite } from './make-directory.ts';
@@ -39,6 +41,8 @@ export class DirectoryModuleStore implements ModuleStore {
   readonly #lists: RememberedLists<StoredPackage>;
   /** By release. */
   readonly #changes = new KeyedTurns();
+  /** The same between processes. */
+  readonly #locks: DirectoryLocks;
 
   private constructor(deps: { directory: string; partials: PartialFiles; keeping: Keeping; logger: Logger }) {
     const { directory, partials, logger } = deps;
@@ -48,6 +52,7 @@ export class DirectoryModuleStore implements ModuleStore {
     this.#lists = new RememberedLists(deps.keeping.changes);
     this.#quarantine = new Quarantine({ directory, partials });
     this.#records = new ModuleRecords({ directory, partials, logger });
+    this.#locks = new DirectoryLocks({ directory: join(directory, paths.locks) });
     this.#logger = logger;
   }
 
@@ -127,6 +132,7 @@ export class DirectoryModuleStore implements ModuleStore {
     const record: PackageRecord = { sha256, size, subdir, source, fingerprint, ...(brought && { brought }) };
     const reservation = await this.#keeping.room.reserve(size);
     try {
+      await this.#partials.sync(file);
       return await this.#inTurn(release, () => this.#put(release, file, record));
     } finally {
       reservation.release();
@@ -173,8 +179,9 @@ export class DirectoryModuleStore implements ModuleStore {
     const { size: written } = await ofStorage('storing a package', stat(file));
     if (written !== record.size) throw changed('storing a package');
     const known = await this.#records.get(release);
+    demandFirst(release, known, record);
     // It must never stand beside bytes that it does not speak of, which could have the same size.
-    if (known?.sha256 !== record.sha256) await this.#records.remove(release);
+    if (!known) await this.#records.remove(release);
     await this.#partials.publish(file, this.#pathOf(release));
     try {
       await this.#records.put(release, record);
@@ -221,7 +228,7 @@ export class DirectoryModuleStore implements ModuleStore {
   /** The lists of its module are then made anew. */
   async #inTurn<T>(release: ModuleRelease, work: () => Promise<T>): Promise<T> {
     try {
-      return await this.#changes.take(release.toString(), work);
+      return await this.#changes.take(release.toString(), () => this.#locks.hold(paths.modulePackage(release), work));
     } finally {
       this.#lists.forget(this.#homeOf(release.module));
     }

@@ -65,8 +65,10 @@ export interface ModuleStore {
   /** Where packages are made. */
   workDirectory(): Promise<WorkDirectory>;
   /**
-   * Takes the file over, durably: the package first, then its record, each whole. Replaces what was there; what is broken
-   * off in between is not present. Room is made for it if there is a limit.
+   * Takes the file over, durably: the package first, then its record, each whole. What is broken off in between is not
+   * present. Room is made for it if there is a limit. What was first put under a release stays what it is, whichever
+   * replica put it: only the same may take its place, in whatever state that is, until it is forgotten.
+   * @throws IntegrityMismatch when the record that is there is of another package; then nothing changes
    */
   put(release: ModuleRelease, made: MadePackage): Promise<StoredPackage>;
   /** Notes that upstream has moved on without changing what the package is made of. Harmless when it is gone. */

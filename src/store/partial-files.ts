@@ -92,6 +92,11 @@ export class PartialFiles {
     await ofStorage('publishing a file', publish(partial, path));
   }
 
+  /** Makes what was written to a file durable, so that publishing it takes a moment only. @throws StorageFailed */
+  async sync(path: string): Promise<void> {
+    await ofStorage('storing a file', sync(path));
+  }
+
   /** Rejects when nothing can be written. @throws StorageFailed */
   async check(): Promise<void> {
     const { path, handle } = await this.create();

@@ -296,7 +296,7 @@ describe('failures', () => {
     const full = async () => {
       throw new StorageFailed('storing a package', { code: 'ENOSPC' });
     };
-    for (const broken of [{ find: full }, { workDirectory: full }, { put: full }, { recall: full }]) {
+    for (const broken of [{ find: full }, { workDirectory: full }, { put: full }]) {
       const over = cacheOver(storeWith(broken));
       const reading = over.read(release, maker('bytes').make);
       await expect(reading, Object.keys(broken)[0]).rejects.toMatchObject({ code: 'STORAGE_FAILED', full: true });

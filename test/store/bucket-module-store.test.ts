@@ -18,6 +18,7 @@ describe.each([
     return {
       store: await stores.modules(),
       another: () => stores.modules(),
+      isGuarded: hasConditions,
       leftovers: async () => [...(await stores.partials()), ...(await server.uploads())],
       truncate: (release) => server.truncate(keyOf(release)),
       corrupt: (release) => server.corrupt(keyOf(release), 100),

@@ -58,6 +58,7 @@ describe('the port', () => {
     return {
       store: await openStore(),
       another: openStore,
+      isGuarded: true,
       leftovers: () => readdir(join(directory, paths.partial)),
       truncate: async (release) => {
         await truncate(packageOf(release), (await stat(packageOf(release))).size - 1);
@@ -194,9 +195,10 @@ describe('a crash', () => {
     expect(await store.find(one)).toEqual(stored);
   });
 
-  test('in a replacement never leaves new bytes under the old record, though they are as many', async () => {
+  test('in the place of what cannot be read leaves nothing that is found', async () => {
     const store = await openStore();
     await putPackage(store, one, bytes);
+    await writeFile(recordOf(one), 'broken off');
     // The last moment before its record would be written: that cannot be done, for a directory is in its place.
     const other = randomBytes(bytes.length);
     const put = putPackage(store, one, other);

@@ -18,8 +18,8 @@ import type { BucketDeps } from './bucket-deps.ts';
 import { BucketQuarantine } from './bucket-quarantine.ts';
 import { Listings } from './listings.ts';
 import { digestOfObject, openObject } from './object-body.ts';
+import { publishPackage } from './publish-package.ts';
 import { SmallObjects } from './small-objects.ts';
-import { Upload } from './upload.ts';
 
 /** How long it is believed that a package is still there. When it is read, its absence shows at once. */
 const HIT_MS = 5_000;
@@ -133,23 +133,15 @@ export class BucketModuleStore implements ModuleStore {
     return this.#deps.partials.createDirectory();
   }
 
-  put(release: ModuleRelease, { file, ...record }: MadePackage): Promise<StoredPackage> {
+  put(release: ModuleRelease, made: MadePackage): Promise<StoredPackage> {
     return this.#inTurn(release, async () => {
-      const { bucket, sending: inTurn, logger } = this.#deps;
-      const { size: written } = await ofStorage('storing a package', stat(file));
-      if (written !== record.size) throw new StorageFailed('storing a package', new Error('its size has changed'));
-      const key = paths.modulePackage(release);
-      const known = await this.#objects.latest(paths.moduleRecord(release));
-      // It must never stand beside bytes that it does not speak of, which could have the same size.
-      if (known && packageRecordIn(known.content.toString())?.sha256 !== record.sha256) {
-        await this.#objects.remove(paths.moduleRecord(release));
-      }
-      await new Upload({ bucket, key, path: file, inTurn, logger }).finish(written);
-      await this.#objects.put(paths.moduleRecord(release), packageRecordText(record));
-      const look = await bucket.head(key);
+      const { size: written } = await ofStorage('storing a package', stat(made.file));
+      if (written !== made.size) throw new StorageFailed('storing a package', new Error('its size has changed'));
+      const record = await publishPackage({ ...this.#deps, objects: this.#objects }, release, made);
+      const look = await this.#deps.bucket.head(paths.modulePackage(release));
       if (look?.size !== written)
         throw new StorageFailed('storing a package', new Error('it is not there as it was sent'));
-      await rm(file, { force: true }).catch(() => {});
+      await rm(made.file, { force: true }).catch(() => {});
       return { ...record, release, storedAt: look.mtime };
     });
   }
