@@ -15,8 +15,6 @@ export interface Lease {
   readonly token: number;
   /** Nobody else can hold it now. `false` when it is not known, because replicas cannot talk to each other. */
   readonly isHeld: boolean;
-  /** Aborts when somebody else holds it: this process stood still for too long, or lost touch with the others. */
-  readonly signal: AbortSignal;
   /** Tells everybody who looks; what was told before is replaced. Never rejects: it is told again with each renewal. */
   note(text: string): Promise<void>;
   /** Others may have it now. Never rejects: what cannot be given back expires. Further calls do nothing. */

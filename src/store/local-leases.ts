@@ -18,8 +18,6 @@ export class LocalLeases implements Leases {
       get isHeld() {
         return isHeld();
       },
-      // Nobody else can come to hold it.
-      signal: new AbortController().signal,
       note: async (text) => {
         mine.text = text;
       },

@@ -165,7 +165,6 @@ class RedisLease implements Lease {
   readonly #renewInRedis: (note: string) => Promise<unknown>;
   readonly #releaseInRedis: () => Promise<unknown>;
   readonly #onEnd: () => void;
-  readonly #lost = new AbortController();
   #token = 0;
   #note = '';
   /** Until then it cannot have expired, by `performance.now()`. */
@@ -193,10 +192,6 @@ class RedisLease implements Lease {
     return performance.now() < this.#heldUntil;
   }
 
-  get signal(): AbortSignal {
-    return this.#lost.signal;
-  }
-
   /** Renews it from now on. */
   begin(given: { token: number; askedAt: number } | undefined): void {
     if (given) this.#keep(given.token, given.askedAt);
@@ -219,11 +214,8 @@ class RedisLease implements Lease {
     const askedAt = performance.now();
     const reply = (await this.#renewInRedis(this.#note).catch(() => undefined)) as Reply | undefined;
     if (!reply || this.#hasEnded) return;
-    if (reply[0] === 1) {
-      this.#keep(Number(reply[1]), askedAt);
-    } else if (this.#end()) {
-      this.#lost.abort();
-    }
+    if (reply[0] === 1) this.#keep(Number(reply[1]), askedAt);
+    else this.#end();
   }
 
   #keep(token: number, askedAt: number): void {

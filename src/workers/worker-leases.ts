@@ -66,7 +66,6 @@ export class WorkerLeases implements Leases {
 /** Nobody takes it away: whoever lives has it until it is given back. */
 class WorkerLease implements Lease {
   readonly token: number;
-  readonly signal = new AbortController().signal;
   readonly #note: (text: string) => Promise<void>;
   readonly #release: () => Promise<void>;
   readonly #onEnd: () => void;
