@@ -40,16 +40,13 @@ export function readHeredoc(cursor: HclCursor): HclString | undefined {
   const start = cursor.offset;
   const [, dash, marker] = cursor.match(HEREDOC) ?? [];
   if (marker === undefined) return undefined;
-  // On a line of its own. What follows it, its line end included, does not belong to the text.
-  const ending = new RegExp(`^[ \\t]*${marker}(?=[ \\t]*\\r?(?:\\n|(?![\\s\\S])))`, 'gmu');
   const bodyStart = cursor.offset;
-  ending.lastIndex = bodyStart;
-  const found = ending.exec(cursor.text);
+  const found = lineOf(marker, cursor.text, bodyStart);
   if (!found) throw new HclFault('the text that begins here is not ended by its marker', start);
-  cursor.offset = found.index + found[0].length;
+  cursor.offset = found.end;
   const lines =
     cursor.text
-      .slice(bodyStart, found.index)
+      .slice(bodyStart, found.start)
       .match(/[^\n]*\n/g)
       ?.map((line) => line.replace(/\r\n$/, '\n')) ?? [];
   const indentations = lines.filter((line) => line.trim() !== '').map((line) => /^[ \t]*/.exec(line)?.[0].length ?? 0);
@@ -61,6 +58,26 @@ export function readHeredoc(cursor: HclCursor): HclString | undefined {
     isTemplate: TEMPLATE.test(value.replaceAll('$${', '').replaceAll('%%{', '')),
     range: cursor.rangeFrom(start),
   };
+}
+
+const BLANK = /[ \t]*/y;
+const BLANK_TO_END = /[ \t]*\r?(?:\n|(?![\s\S]))/y;
+
+/**
+ * The first line with nothing but the marker on it, up to the marker's end: what follows, the line end included, does
+ * not belong to the text. No expression is made of the marker: compiling one that is long enough ends the process.
+ */
+function lineOf(marker: string, text: string, from: number): { start: number; end: number } | undefined {
+  for (let start = from; ; ) {
+    BLANK.lastIndex = start;
+    BLANK.test(text);
+    const end = BLANK.lastIndex + marker.length;
+    BLANK_TO_END.lastIndex = end;
+    if (text.startsWith(marker, BLANK.lastIndex) && BLANK_TO_END.test(text)) return { start, end };
+    const lineEnd = text.indexOf('\n', start);
+    if (lineEnd < 0) return undefined;
+    start = lineEnd + 1;
+  }
 }
 
 function readEscape(cursor: HclCursor): string {

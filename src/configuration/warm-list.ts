@@ -22,9 +22,12 @@ import {
   type Requirements,
 } from './requirements.ts';
 import { readWarmItem, splitWarmItem, type WarmKind } from './warm-item.ts';
+import { isDeeperThan } from './yaml-depth.ts';
 
 /** Ten thousand items have less. In UTF-16 units. */
 const MAX_LENGTH = 1024 * 1024;
+/** Levels of lists and maps within each other: three are of use. Columns of indentation count as well. */
+const MAX_DEPTH = 200;
 
 export interface WarmList extends Requirements {
   /** Those the list names; empty when it names none. */
@@ -51,7 +54,8 @@ export function readWarmList(text: string, file: string, defaultHostname: Hostna
   const content = text.replace(/^\uFEFF/, '');
   if (content.length > MAX_LENGTH)
     reading.found.error(undefined, `this is longer than ${MAX_LENGTH} characters, and is not read`);
-  else if (/^\s*\{|^---|^["']?(?:providers|modules|platforms)["']?[ \t]*:/m.test(content)) reading.document(content);
+  else if (/^[^\S\r\n\u2028\u2029]*\{|^---|^["']?(?:providers|modules|platforms)["']?[ \t]*:/m.test(content))
+    reading.document(content);
   else reading.lines(content);
   return reading.list();
 }
@@ -105,21 +109,19 @@ class Reading {
   }
 
   #parse(text: string): Document.Parsed | undefined {
-    try {
-      return parseDocument(text, {
-        // Everything is a text: 1.10 stays 1.10, and no tag means anything.
-        schema: 'failsafe',
-        // Compares every key with every other one.
-        uniqueKeys: false,
-        lineCounter: this.#lines,
-        prettyErrors: false,
-        logLevel: 'silent',
-      });
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error;
+    if (isDeeperThan(MAX_DEPTH, text)) {
       this.found.error(undefined, 'brackets are nested too deeply here for a list of providers and modules');
       return undefined;
     }
+    return parseDocument(text, {
+      // Everything is a text: 1.10 stays 1.10, and no tag means anything.
+      schema: 'failsafe',
+      // Compares every key with every other one.
+      uniqueKeys: false,
+      lineCounter: this.#lines,
+      prettyErrors: false,
+      logLevel: 'silent',
+    });
   }
 
   /** Of a list, or of nothing. */

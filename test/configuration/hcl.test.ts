@@ -212,6 +212,14 @@ describe('what is wrong is told with its place, and never quoted', () => {
     expect(diagnostics.at(-1)?.message).toContain('too many problems');
     expect(performance.now() - started).toBeLessThan(5_000);
   });
+
+  it('markers of any length and kind end their text', () => {
+    for (const marker of ['m'.repeat(200_000), 'a-b', '_', 'é']) {
+      const { body, diagnostics } = parseHcl(`a = <<${marker}\n${marker}x\n ${marker} y\n\t${marker} \r\nb = 1`);
+      expect(diagnostics).toEqual([]);
+      expect(plain(body)).toEqual([{ a: `${marker}x\n ${marker} y\n` }, { b: 1 }]);
+    }
+  });
 });
 
 describe('whatever comes', () => {

@@ -203,4 +203,28 @@ describe('nothing makes it throw or hang', () => {
     ]);
     expect(performance.now() - start).toBeLessThan(15_000);
   });
+
+  it('brackets that used up the stack of the parser, and the process with it, are told of', () => {
+    for (const text of [
+      '{'.repeat(32_000),
+      `providers:\n${'[{'.repeat(100_000)}`,
+      `providers:\n${'? '.repeat(100_000)}`,
+    ]) {
+      expect(read(text).told).toEqual([expect.stringContaining('brackets are nested too deeply')]);
+    }
+    const indented = Array.from({ length: 1_000 }, (_, level) => `${' '.repeat(level)}a:\n`).join('');
+    expect(read(`providers:\n${indented}`).told).toEqual([expect.stringContaining('brackets are nested too deeply')]);
+  });
+
+  it('a long list in one line is not nested deeply', () => {
+    const items = Array.from({ length: 5_000 }, (_, index) => ({ source: `a/b${index}`, version: '1.0.0' }));
+    expect(read(JSON.stringify({ providers: items })).told).toEqual([]);
+  });
+
+  it.each([' \n', '\n', ' ', '\r', '\n '])('much of nothing takes little time: %j', (piece) => {
+    const start = performance.now();
+    read(piece.repeat(500_000 / piece.length));
+    // Looked for from each place of it to its end, it took hours.
+    expect(performance.now() - start).toBeLessThan(10_000);
+  });
 });
