@@ -26,6 +26,11 @@ export function isPlain(headers: Headers): boolean {
   return PLAIN_ENCODINGS.has(encodingOf(headers));
 }
 
+/** A page for people, where a file was asked for: a captive portal, or words about an error. */
+export function isPage(headers: Headers): boolean {
+  return /^\s*text\/html\b/i.test(headers['content-type'] ?? '');
+}
+
 /**
  * Reads a small answer whole. Compressed ones (asked for or not) are unpacked, within the same limit.
  * @throws UpstreamInvalid beyond `maxBytes`, or when it cannot be unpacked; the stream's own errors otherwise

@@ -2,7 +2,7 @@ import { request } from 'undici';
 import { type LarderError, UpstreamInvalid } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { NO_TRACER, type Span, type Tracer, traced } from '../tracer.ts';
-import { contentLength, counted, discard, drain, isPlain, readWhole, translated } from './bodies.ts';
+import { contentLength, counted, discard, drain, isPage, isPlain, readWhole, translated } from './bodies.ts';
 import { type CircuitState, Circuits } from './circuit.ts';
 import { Connections, type ProxySettings } from './connections.ts';
 import { authenticatesFile } from './credentials.ts';
@@ -156,7 +156,7 @@ export class HttpClient {
         },
         async ({ status, headers, body }) => {
           drain(body);
-          return (status === 200 && isPlain(headers) && contentLength(headers)) || undefined;
+          return (status === 200 && isPlain(headers) && !isPage(headers) && contentLength(headers)) || undefined;
         },
       );
     } catch (error) {

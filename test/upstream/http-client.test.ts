@@ -784,6 +784,9 @@ describe('an archive', () => {
       [200, { 'content-length': '12345' }, 12_345],
       [200, { 'content-length': '0' }, undefined],
       [200, { 'content-length': '12', 'content-encoding': 'gzip' }, undefined],
+      // A captive portal.
+      [200, { 'content-length': '75', 'content-type': 'text/html; charset=utf-8' }, undefined],
+      [200, { 'content-length': '12345', 'content-type': 'Application/Octet-Stream' }, 12_345],
       [403, { 'content-length': '12' }, undefined],
       [405, {}, undefined],
       [500, {}, undefined],
