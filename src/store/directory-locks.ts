@@ -42,12 +42,45 @@ export class DirectoryLocks {
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST') return false;
       }
-      const since = (await stat(path).catch(() => undefined))?.mtimeMs;
-      if (since !== undefined && Date.now() - since > LEFT_AFTER_MS) await rm(path, { force: true }).catch(() => {});
-      else await delay(LOOK_AGAIN_MS * (0.5 + Math.random()));
+      if (!(await takeAway(path))) await delay(LOOK_AGAIN_MS * (0.5 + Math.random()));
     }
     return false;
   }
+}
+
+/**
+ * Takes a lock away that a dead process left. Of those that find the same one, only who can make a file that is named for
+ * it may: the others, late as they may be, could take away the lock of whoever came next.
+ * @returns whether it is gone
+ */
+async function takeAway(path: string): Promise<boolean> {
+  const left = await leftAt(path);
+  if (left === undefined) return false;
+  const claim = `${path}.${left}`;
+  try {
+    await create(claim, '');
+  } catch {
+    // Whoever made it may have died over that, too.
+    if ((await leftAt(claim)) !== undefined) await rm(claim, { force: true }).catch(() => {});
+    return false;
+  }
+  try {
+    if ((await leftAt(path)) !== left) return false;
+    await rm(path, { force: true });
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await rm(claim, { force: true }).catch(() => {});
+  }
+}
+
+/** Which lock is there that a dead process left; `undefined` when there is none, or it may be alive. */
+async function leftAt(path: string): Promise<string | undefined> {
+  const [seen, mark] = await Promise.all([stat(path), readFile(path, 'utf8')]).catch(() => []);
+  if (!seen || Date.now() - seen.mtimeMs <= LEFT_AFTER_MS) return undefined;
+  // On a full disk they have no mark.
+  return createHash('sha256').update(`${mark} ${seen.mtimeMs}`).digest('hex').slice(0, 16);
 }
 
 /** @param mark whose it is */

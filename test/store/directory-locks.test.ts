@@ -52,6 +52,30 @@ test('a lock that a dead process left is in the way of nobody', async () => {
   expect(await locks().hold('a', async () => 'done')).toBe('done');
 });
 
+test('of many that find what a dead process left, one at a time has the lock all the same', async () => {
+  const home = join(directory, 'locks');
+  let name = '';
+  await locks().hold('a', async () => {
+    [name = ''] = await readdir(home);
+  });
+  let inside = 0;
+  let most = 0;
+  for (let round = 0; round < 5; round += 1) {
+    await writeFile(join(home, name), `left in round ${round}`);
+    const longAgo = new Date(Date.now() - 20_000);
+    await utimes(join(home, name), longAgo, longAgo);
+    const change = async () => {
+      inside += 1;
+      most = Math.max(most, inside);
+      for (let times = 0; times < 20; times += 1) await turn();
+      inside -= 1;
+    };
+    await Promise.all(Array.from({ length: 12 }, () => locks().hold('a', change)));
+  }
+  expect(most).toBe(1);
+  expect(await readdir(home)).toEqual([]);
+});
+
 test('whoever was taken for dead leaves alone the lock of whoever came next', async () => {
   const home = join(directory, 'locks');
   await locks().hold('a', async () => {
