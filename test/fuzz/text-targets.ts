@@ -136,7 +136,10 @@ const native = target({ name: 'native configuration, through the parser', short:
   };
 });
 
-const ADDRESSES: Readonly<Record<string, (text: string) => { toString(): string }>> = {
+/** `undefined`, or an InvalidAddress, for what is none. */
+type Parse = (text: string) => { toString(): string } | undefined;
+
+const ADDRESSES: Readonly<Record<string, Parse>> = {
   hostname: (text) => Hostname.parse(text),
   provider: (text) => ProviderAddress.parse(text),
   module: (text) => ModuleAddress.parse(text),
@@ -175,10 +178,12 @@ const ADDRESS_WORDS = [
 const addresses = target({ name: 'addresses', short: 1_500, weight: 18 }, async () => ({
   inputs: fc.tuple(fc.constantFrom(...Object.keys(ADDRESSES)), fc.oneof(anyText, nearly(ADDRESS_TEXTS, ADDRESS_WORDS))),
   check: ([kind, text]) => {
-    const parse = ADDRESSES[kind] as (text: string) => { toString(): string };
+    const parse = ADDRESSES[kind] as Parse;
     let spelling: string;
     try {
-      spelling = String(parse(text));
+      const parsed = parse(text);
+      if (parsed === undefined) return;
+      spelling = String(parsed);
     } catch (error) {
       if (hasCode(error, 'INVALID_ADDRESS')) return;
       throw error;

@@ -16,7 +16,7 @@ import type { TestRedis } from '../support/redis.ts';
 import type { UpstreamRegistry } from '../support/upstream-registry.ts';
 import type { Random } from './random.ts';
 
-/** What may befall a host, and for how many of its requests: in hundredths. */
+/** What may befall any host. */
 const FAULTS: Readonly<Record<string, () => Fault>> = {
   '500': () => status(500),
   '503 with Retry-After': () => status(503, { retryAfter: 1 }),
@@ -25,12 +25,14 @@ const FAULTS: Readonly<Record<string, () => Fault>> = {
   'cut in headers': () => cutInHeaders(),
   'cut in the body': () => cutAfter(700),
   'short, ending cleanly': () => shortCleanEnd(700),
-  corrupt: () => corrupt(300),
   'a captive portal': () => html(),
   slow: () => delay(700),
   trickling: () => trickle(50_000),
   'never an answer': () => neverAnswer(),
 };
+
+/** Nothing vouches for what the registry itself says: altered so that it can be read, it is what the registry says. */
+const FAULTS_OF_FILES: typeof FAULTS = { ...FAULTS, corrupt: () => corrupt(300) };
 
 /** Milliseconds: how long a host is well, and how long it is not. */
 const CALM_MS = [6_000, 15_000] as const;
@@ -61,7 +63,11 @@ export class Weather {
 
   begin(): void {
     const { api, releases } = this.#registry;
-    this.#running = Promise.all([this.#host('registry', api), this.#host('files', releases), this.#redisTroubles()]);
+    this.#running = Promise.all([
+      this.#host('registry', api, FAULTS),
+      this.#host('files', releases, FAULTS_OF_FILES),
+      this.#redisTroubles(),
+    ]);
   }
 
   /** All is well from now on. */
@@ -75,9 +81,9 @@ export class Weather {
     return this.#storms > 0 || this.#lastStorm + AFTERMATH_MS > began;
   }
 
-  async #host(name: string, origin: UpstreamRegistry['api']): Promise<void> {
+  async #host(name: string, origin: UpstreamRegistry['api'], faults: typeof FAULTS): Promise<void> {
     while (await this.#wait(CALM_MS)) {
-      const [what, fault] = this.#random.of(Object.entries(FAULTS));
+      const [what, fault] = this.#random.of(Object.entries(faults));
       this.#note(`${name}: ${what}`);
       const share = this.#random.between(30, 100) / 100;
       const script = origin.on(() => this.#random.next() < share, fault());
