@@ -119,6 +119,23 @@ describe('an upload in parts', () => {
     await bucket.uploads.abort(KEY, young);
   });
 
+  test('that a dead process left is found among more than one answer holds, and those of others', async () => {
+    server.pageSize = 2;
+    const bucket = await stores.bucket();
+    const theirs = await Promise.all(['a', 'b', 'c'].map((name) => bucket.uploads.begin(`backups/${name}`)));
+    for (const archive of [linux, darwin]) {
+      for (let times = 0; times < 2; times += 1) await bucket.uploads.begin(paths.archive(archive));
+    }
+    await bucket.uploads.begin('modules/registry.example.com/acme/net/aws/1.0.0.tar.gz');
+    await server.ageUploads();
+    const watch = new BucketWatch({ bucket, logger });
+    watch.begin();
+    await expect.poll(async () => (await server.uploads()).sort()).toEqual([...theirs].sort());
+    await watch.settled();
+    expect(server.requests.filter(({ query }) => query.has('key-marker'))).toHaveLength(1);
+    for (const [index, id] of theirs.entries()) await bucket.uploads.abort(`backups/${'abc'[index]}`, id);
+  });
+
   test('that is none of ours is left alone, however old it is', async () => {
     const bucket = await stores.bucket();
     const theirs = await bucket.uploads.begin('backups/dump.sql');
@@ -273,6 +290,17 @@ describe('a bucket', () => {
     const stored = await put(other, linux, small);
     expect(await one.find(linux)).toEqual(stored);
     await expect.poll(() => one.list(linux.provider), { timeout: 5_000 }).toEqual([stored]);
+  });
+
+  test('in which something large rests where something small should is not read into memory', async () => {
+    const bucket = await stores.bucket();
+    await server.put('pins.json', Buffer.alloc(17 * 1024 * 1024));
+    await expect(bucket.readSmall('pins.json')).rejects.toMatchObject({
+      code: 'STORAGE_FAILED',
+      message: 'reading from the bucket failed (EFBIG)',
+    });
+    await server.put('pins.json', 'small');
+    expect(await bucket.readSmall('pins.json')).toMatchObject({ content: Buffer.from('small') });
   });
 
   test('with more in it than one answer holds is listed whole', async () => {

@@ -185,7 +185,7 @@ export class S3Server {
     const { method, key, query, headers } = request;
     const isWrite = (method === 'PUT' || method === 'POST') && key !== '' && !query.has('uploads');
     if (method === 'DELETE' && query.has('uploadId')) return this.#abort(query.get('uploadId') ?? '', req, res);
-    if (method === 'GET' && key === '' && query.has('uploads')) return this.#listUploads(req, res);
+    if (method === 'GET' && key === '' && query.has('uploads')) return this.#listUploads(query, req, res);
     if (method === 'GET' && query.get('list-type') === '2' && existsSync(this.#root()))
       return this.#list(query, req, res);
     if (headers.range === 'bytes=0-0' && this.has(key)) return this.#firstByte(key, res);
@@ -229,15 +229,28 @@ export class S3Server {
     answer(req, res, isThere ? 204 : 404, isThere ? '' : errorDocument('NoSuchUpload'));
   }
 
-  async #listUploads(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const found = await Promise.all(
+  async #listUploads(query: URLSearchParams, req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const all = await Promise.all(
       (await this.uploads()).map(async (id) => {
         const file = join(this.#uploads(), id, 'key');
         const [key, { mtime }] = [await readFile(file, 'utf8'), await stat(file)];
-        return `<Upload><Key>${key}</Key><UploadId>${id}</UploadId><Initiated>${mtime.toISOString()}</Initiated></Upload>`;
+        return { key, id, mtime, place: `${key} ${id}` };
       }),
     );
-    const document = `<ListMultipartUploadsResult><Bucket>${BUCKET}</Bucket><IsTruncated>false</IsTruncated>${found.join('')}</ListMultipartUploadsResult>`;
+    const from = `${query.get('key-marker') ?? ''} ${query.get('upload-id-marker') ?? ''}`;
+    const left = all
+      .filter(({ key, place }) => key.startsWith(query.get('prefix') ?? '') && place > from)
+      .sort((a, b) => (a.place < b.place ? -1 : 1));
+    const page = left.slice(0, this.pageSize);
+    const found = page.map(
+      ({ key, id, mtime }) =>
+        `<Upload><Key>${key}</Key><UploadId>${id}</UploadId><Initiated>${mtime.toISOString()}</Initiated></Upload>`,
+    );
+    const last = page.length < left.length ? page.at(-1) : undefined;
+    const next = last
+      ? `<NextKeyMarker>${last.key}</NextKeyMarker><NextUploadIdMarker>${last.id}</NextUploadIdMarker>`
+      : '';
+    const document = `<ListMultipartUploadsResult><Bucket>${BUCKET}</Bucket><IsTruncated>${last !== undefined}</IsTruncated>${next}${found.join('')}</ListMultipartUploadsResult>`;
     answer(req, res, 200, document);
   }
 

@@ -1,3 +1,4 @@
+import type * as Sdk from '@aws-sdk/client-s3';
 import { mediaTypeOf } from './bucket-client.ts';
 import { ifInBucket, ofBucket } from './bucket-errors.ts';
 import type { BucketRequests, Condition, Written } from './bucket-requests.ts';
@@ -66,20 +67,27 @@ export class BucketUploads {
     );
   }
 
-  /** Uploads that are neither completed nor aborted. @throws StorageFailed */
-  async list(): Promise<{ readonly key: string; readonly id: string; readonly begunAt: Date }[]> {
-    const command = new this.#requests.sdk.ListMultipartUploadsCommand({
-      Bucket: this.#requests.bucket,
-      Prefix: this.#requests.prefix,
-    });
-    const { Uploads = [] } = await ofBucket(
-      'listing uploads in the bucket',
-      this.#requests.within(LIST_MS, (options) => this.#requests.client.send(command, options)),
-    );
-    return Uploads.flatMap(({ Key, UploadId, Initiated }) =>
-      Key !== undefined && UploadId !== undefined && Initiated !== undefined
-        ? [{ key: this.#requests.withoutPrefix(Key), id: UploadId, begunAt: Initiated }]
-        : [],
-    );
+  /** Uploads to keys below a prefix that are neither completed nor aborted. @throws StorageFailed */
+  async *list(prefix: string): AsyncGenerator<{ readonly key: string; readonly id: string; readonly begunAt: Date }> {
+    let next: { KeyMarker?: string | undefined; UploadIdMarker?: string | undefined } | undefined = {};
+    while (next) {
+      const command: Sdk.ListMultipartUploadsCommand = new this.#requests.sdk.ListMultipartUploadsCommand({
+        Bucket: this.#requests.bucket,
+        Prefix: this.#requests.prefix + prefix,
+        ...(next.KeyMarker !== undefined && { KeyMarker: next.KeyMarker }),
+        ...(next.UploadIdMarker !== undefined && { UploadIdMarker: next.UploadIdMarker }),
+      });
+      const page: Sdk.ListMultipartUploadsCommandOutput = await ofBucket(
+        'listing uploads in the bucket',
+        this.#requests.within(LIST_MS, (options) => this.#requests.client.send(command, options)),
+      );
+      for (const { Key, UploadId, Initiated } of page.Uploads ?? []) {
+        if (Key === undefined || UploadId === undefined || Initiated === undefined) continue;
+        yield { key: this.#requests.withoutPrefix(Key), id: UploadId, begunAt: Initiated };
+      }
+      // A server that does not tell where to go on would tell the same again.
+      const hasMore = page.IsTruncated === true && page.NextKeyMarker !== undefined;
+      next = hasMore ? { KeyMarker: page.NextKeyMarker, UploadIdMarker: page.NextUploadIdMarker } : undefined;
+    }
   }
 }

@@ -54,11 +54,13 @@ export class BucketWatch {
   }
 
   async #sweep(): Promise<void> {
-    for (const { key, id, begunAt } of await this.#bucket.uploads.list()) {
-      const isOurs = OURS.some((prefix) => key.startsWith(prefix));
-      if (this.#isOver || !isOurs || Date.now() - begunAt.getTime() < ABANDONED_AFTER_MS) continue;
-      await this.#bucket.uploads.abort(key, id);
-      this.#logger.info('aborted an upload that a dead process left', { key });
+    for (const prefix of OURS) {
+      for await (const { key, id, begunAt } of this.#bucket.uploads.list(prefix)) {
+        if (this.#isOver) return;
+        if (Date.now() - begunAt.getTime() < ABANDONED_AFTER_MS) continue;
+        await this.#bucket.uploads.abort(key, id);
+        this.#logger.info('aborted an upload that a dead process left', { key });
+      }
     }
   }
 }

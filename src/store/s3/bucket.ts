@@ -9,6 +9,8 @@ import { BucketUploads } from './bucket-uploads.ts';
 const SMALL_MS = 5_000;
 /** For writing one small object: 8 MiB on a slow line, three times. */
 const PART_MS = 120_000;
+/** Mirror documents and checksums of the largest providers are a fraction of it; what is larger has no place in memory. */
+const MAX_SMALL_BYTES = 16 * 1024 * 1024;
 /** Until the first byte of an object. */
 const HEADERS_MS = 10_000;
 /** Copying a large object takes the server a while. */
@@ -75,7 +77,7 @@ export class Bucket {
 
   /**
    * All of a small object. `unchanged` when it still has the ETag that is known, `undefined` when it is not there.
-   * @throws StorageFailed
+   * @throws StorageFailed, also when it is larger than anything small is
    */
   async readSmall(
     key: string,
@@ -198,7 +200,11 @@ export class Bucket {
   async #readSmall(command: Sdk.GetObjectCommand) {
     try {
       return await this.#requests.within(SMALL_MS, async (options) => {
-        const { Body, ETag = '' } = await this.#requests.client.send(command, options);
+        const { Body, ETag = '', ContentLength = 0 } = await this.#requests.client.send(command, options);
+        if (ContentLength > MAX_SMALL_BYTES) {
+          (Body as Readable).destroy();
+          throw Object.assign(new Error(`it has ${ContentLength} bytes`), { code: 'EFBIG' });
+        }
         return { content: Buffer.from((await Body?.transformToByteArray()) ?? []), etag: ETag };
       });
     } catch (error) {
