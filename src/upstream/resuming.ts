@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { UpstreamInvalid } from '../errors.ts';
-import { contentLength, isPlain } from './bodies.ts';
+import { contentLength, isPage, isPlain } from './bodies.ts';
 import type { Headers } from './failures.ts';
 
 /** Files whose download may yet be interrupted: a few more than are ever under way. */
@@ -43,7 +43,8 @@ export function openingOf(
   if (!isPlain(headers)) {
     throw new UpstreamInvalid(url.host, `sent ${url.pathname} compressed, though asked for it as it is`);
   }
-  if (status === 200) return { offset: 0, size: contentLength(headers) };
+  // Of a page for people, the length is not that of the file.
+  if (status === 200) return { offset: 0, size: isPage(headers) ? undefined : contentLength(headers) };
   const [, start, total] = /^bytes (\d{1,15})-\d{1,15}\/(\d{1,15}|\*)$/.exec(headers['content-range'] ?? '') ?? [];
   if (asked === 0 || start === undefined || Number(start) !== asked) {
     throw new UpstreamInvalid(url.host, `sent another part of ${url.pathname} than the one asked for`);

@@ -779,6 +779,15 @@ describe('an archive', () => {
     await gone;
   });
 
+  test('a page in its place is not taken for its length', async () => {
+    const { open } = await archiveAt((_, response) =>
+      response.writeHead(200, { 'content-type': 'text/html', 'content-length': '3' }).end('<p>'),
+    );
+    const { body, size } = await open(0);
+    expect(size).toBeUndefined();
+    expect((await buffer(body)).toString()).toBe('<p>');
+  });
+
   test('R16: its length is what HEAD says, and unknown for every other answer', async () => {
     const cases: [number, Record<string, string>, number | undefined][] = [
       [200, { 'content-length': '12345' }, 12_345],
