@@ -5,7 +5,7 @@ import { watchJob } from '../mirror/job-watch.ts';
 import type { Wish } from '../mirror/wanted.ts';
 import { JobIsRunning, MirrorIsSealed, type WarmJobs } from '../mirror/warm-jobs.ts';
 import type { AuditTrail } from './audit-entry.ts';
-import type { Client } from './authenticate.ts';
+import type { Authenticator, Client } from './authenticate.ts';
 import { sendEvents } from './event-stream.ts';
 import { jobDocument, jobEvent, jobPageDocument } from './job-documents.ts';
 import { RequestError } from './request-error.ts';
@@ -30,7 +30,7 @@ const pageQuery = z.object({
  * - `GET /admin/jobs`: `{"jobs":[…]}`, newest first
  * - `GET /admin/jobs/ID?items=N&after=NEXT`: one of them, with so many of its items, and `next` when there are more
  * - `GET /admin/jobs/ID/events`: server-sent events `snapshot`, `planned`, `item`, `progress` and `end`, after which it is
- *   closed
+ *   closed, as it is within moments of the token's end
  * - `POST /admin/jobs/ID/cancel`, or `DELETE /admin/jobs/ID`
  * - `POST /admin/jobs/ID/retry`: 409 while it runs, and while the mirror is sealed
  *
@@ -38,10 +38,12 @@ const pageQuery = z.object({
  */
 export function jobRoutes({
   jobs,
+  authenticator,
   defaultClient,
   audit,
 }: {
   jobs: WarmJobs;
+  authenticator: Pick<Authenticator, 'identify'>;
   /** Whose rules hold for wishes that name none. */
   defaultClient?: Wish['client'] | undefined;
   audit?: AuditTrail | undefined;
@@ -83,10 +85,13 @@ export function jobRoutes({
   };
 
   const watch: RequestHandler = async (req, res) => {
-    const { id } = await visible(req, res);
-    const gone = new AbortController();
-    res.once('close', () => gone.abort());
-    await sendEvents(res, events(jobs, id, lastEventOf(req), gone.signal), jobs.closing);
+    const { id, by } = await visible(req, res);
+    const mayStill = async () => {
+      const client = await authenticator.identify(req);
+      return client.roles.includes('admin') && isVisible(by, client);
+    };
+    const { closing } = jobs;
+    await sendEvents(res, (gone) => events(jobs, id, lastEventOf(req), gone), { closing, mayStill });
   };
 
   const cancel: RequestHandler = async (req, res) => {

@@ -121,7 +121,7 @@ export function adminRoutes(
 
   router.route('/inventory').all(allowOnly('GET', 'HEAD')).get(answerInventory);
   router.route('/purge').all(allowOnly('POST')).post(answerPurge);
-  if (deps.jobs) router.use(jobRoutes({ jobs: deps.jobs, defaultClient: deps.defaultClient, audit }));
+  if (deps.jobs) router.use(jobRoutes({ jobs: deps.jobs, authenticator, defaultClient: deps.defaultClient, audit }));
   if (deps.gaps) router.use(gapRoutes({ gaps: deps.gaps, defaultClient: deps.defaultClient }));
   if (deps.carrying) router.use(uploadRoutes({ ...deps.carrying, audit }));
   if (deps.seal) router.use(sealRoutes({ seal: deps.seal, audit }));

@@ -20,7 +20,7 @@ import { bringForm, wishIn } from './bring.ts';
 import { gapReport } from './gaps.ts';
 import { filesOf, jobPage, jobsTable, OUTCOMES, type OutcomeFilter, PAGE_ITEMS } from './jobs.ts';
 import { PAGE_HEADERS, sendSeeOther } from './page.ts';
-import { readOwnForm, recordFor, visitOf } from './visit.ts';
+import { readOwnForm, recordFor, type SignInDeps, stillSignedIn, visitOf } from './visit.ts';
 
 export interface JobDeps {
   /** Without it nothing is warmed. */
@@ -31,7 +31,7 @@ export interface JobDeps {
   readonly defaultClient?: Wish['client'] | undefined;
 }
 
-interface Deps extends JobDeps {
+interface Deps extends JobDeps, SignInDeps {
   readonly pages: Pages;
   readonly publicUrl: string | undefined;
   readonly audit: AuditTrail | undefined;
@@ -45,7 +45,8 @@ export function jobRoutes(deps: Deps): Router {
   return router;
 }
 
-function warmRoutes({ jobs, defaultClient = 'opentofu', pages, publicUrl, audit }: Deps & { jobs: WarmJobs }): Router {
+function warmRoutes(deps: Deps & { jobs: WarmJobs }): Router {
+  const { jobs, defaultClient = 'opentofu', pages, publicUrl, audit } = deps;
   const router = Router({ caseSensitive: true, strict: true });
 
   /** @throws NotFound, also of what is not theirs */
@@ -92,13 +93,16 @@ ${bringForm({ action: 'warm', formToken, client: defaultClient, button: 'Warm', 
   };
 
   const watch: RequestHandler<{ id: string }> = async (req, res) => {
-    const { id } = await visible(req.params.id, res);
+    const { id, by } = await visible(req.params.id, res);
     const heard = Number(req.headers['last-event-id'] ?? req.query['after']);
-    const gone = new AbortController();
-    res.once('close', () => gone.abort());
     const after = Number.isSafeInteger(heard) && heard >= 0 ? heard : undefined;
     for (const [name, value] of Object.entries(PAGE_HEADERS)) res.setHeader(name, value);
-    await sendEvents(res, events(jobs, id, after, gone.signal), jobs.closing);
+    const mayStill = async () => {
+      const client = await stillSignedIn(visitOf(res), deps);
+      return client !== undefined && isVisible(by, client);
+    };
+    const { closing } = jobs;
+    await sendEvents(res, (gone) => events(jobs, id, after, gone), { closing, mayStill });
   };
 
   const cancel: RequestHandler<{ id: string }> = async (req, res) => {

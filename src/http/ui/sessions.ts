@@ -64,12 +64,15 @@ export class Sessions {
     return id;
   }
 
-  /** The session of this id, if it is still good. Never rejects. */
-  async find(id: string): Promise<Session | undefined> {
+  /**
+   * The session of this id, if it is still good. Never rejects.
+   * @param options.isUse whether that counts as a request of theirs
+   */
+  async find(id: string, { isUse = true }: { isUse?: boolean } = {}): Promise<Session | undefined> {
     const digest = digestOf(id);
     const session = await this.#look(digest);
     if (!session || !this.#isGood(session)) return undefined;
-    if (this.#now() - session.usedAt < TOUCH_MS) return session;
+    if (!isUse || this.#now() - session.usedAt < TOUCH_MS) return session;
     const used = { ...session, usedAt: this.#now() };
     await this.#put(digest, used);
     return used;

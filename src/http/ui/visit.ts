@@ -5,7 +5,7 @@ import type { Authenticator, Client } from '../authenticate.ts';
 import { notesOf } from '../respond.ts';
 import { type Form, readForm } from './form-request.ts';
 import { sendSeeOther } from './page.ts';
-import { formTokenOf, isFormToken, type Sessions } from './sessions.ts';
+import { formTokenOf, isFormToken, type Session, type Sessions } from './sessions.ts';
 
 const COOKIE = 'larder_session';
 const ID = /^[\w-]{43}$/;
@@ -47,19 +47,32 @@ export function sessionCookie(req: Request, id: string | undefined): string {
   return id === undefined ? `${COOKIE}=; Max-Age=0; ${attributes}` : `${COOKIE}=${id}; ${attributes}`;
 }
 
+/** How is found out who is signed in. */
+export interface SignInDeps {
+  readonly sessions: Sessions;
+  readonly authenticator: Pick<Authenticator, 'clientOf'>;
+}
+
+/** Whose session it is, if their token still is an operator's. */
+async function operatorOf(session: Session, { authenticator }: SignInDeps): Promise<Client | undefined> {
+  const client = await authenticator.clientOf(session.subject);
+  return client?.roles.includes('admin') && client.fingerprint === session.fingerprint ? client : undefined;
+}
+
+/** Whoever is signed in still, which is no use of their session: an unattended page keeps nobody signed in. */
+export async function stillSignedIn({ id }: Visit, deps: SignInDeps): Promise<Client | undefined> {
+  const session = await deps.sessions.find(id, { isUse: false });
+  return session && operatorOf(session, deps);
+}
+
 /** Lets those through who are signed in and whose token still is an operator's. Others are shown where to sign in. */
-export function signedIn({
-  sessions,
-  authenticator,
-}: {
-  sessions: Sessions;
-  authenticator: Pick<Authenticator, 'clientOf'>;
-}): RequestHandler {
+export function signedIn(deps: SignInDeps): RequestHandler {
+  const { sessions } = deps;
   return async (req, res, next) => {
     const id = sessionIdOf(req);
     const session = id === undefined ? undefined : await sessions.find(id);
-    const client = session && (await authenticator.clientOf(session.subject));
-    if (id !== undefined && session && client?.roles.includes('admin') && client.fingerprint === session.fingerprint) {
+    const client = session && (await operatorOf(session, deps));
+    if (id !== undefined && client) {
       notesOf(res).client = client;
       notesOf(res).isPersonal = true;
       (res.locals as { visit?: Visit }).visit = { id, client, formToken: formTokenOf(id) };

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Hostname } from '../../../src/address/hostname.ts';
 import { ProviderAddress } from '../../../src/address/provider.ts';
 import { VersionConstraint } from '../../../src/address/version-constraint.ts';
@@ -7,7 +7,7 @@ import type { GapReport } from '../../../src/mirror/gaps.ts';
 import type { JobHead, JobItem } from '../../../src/mirror/job.ts';
 import type { Wish } from '../../../src/mirror/wanted.ts';
 import { JobIsRunning, MirrorIsSealed } from '../../../src/mirror/warm-jobs.ts';
-import { startDashboard, type Visitor } from './dashboard-scene.ts';
+import { OPS, startDashboard, token, type Visitor } from './dashboard-scene.ts';
 
 const LOCK = 'provider "registry.example.com/acme/widget" {\n  version = "1.0.0"\n}\n';
 
@@ -70,6 +70,26 @@ async function send(
     else for (const [file, text] of value) body.append(name, new Blob([text]), file);
   }
   return fetch(`${base}${path}`, { method: 'POST', body, headers: { cookie: visitor.cookie }, redirect: 'manual' });
+}
+
+type Reader = ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>> | undefined;
+
+async function firstOf(reader: Reader): Promise<string> {
+  return new TextDecoder().decode((await reader?.read())?.value);
+}
+
+async function until(reader: Reader, text: string): Promise<void> {
+  for (let told = ''; !told.includes(text); ) {
+    const chunk = await reader?.read();
+    if (!chunk || chunk.done) throw new Error(`it ended before ${JSON.stringify(text)} was told`);
+    told += new TextDecoder().decode(chunk.value);
+  }
+}
+
+async function untilDone(reader: Reader): Promise<void> {
+  for (;;) {
+    if ((await reader?.read())?.done !== false) return;
+  }
 }
 
 describe('what is brought to be warmed', () => {
@@ -215,6 +235,46 @@ describe('jobs', () => {
     expect(answer.headers.get('content-security-policy')).toContain("default-src 'none'");
     const told = (await answer.text()).split('\n').filter((line) => line.startsWith('event: '));
     expect(told).toEqual(['event: item', 'event: progress', 'event: end']);
+  });
+
+  describe('as events', () => {
+    const runningJob = () => {
+      const jobs = jobsOf({ one: { head: head('one', { state: 'running', endedAt: undefined }), items: [] } });
+      return Object.assign(jobs, { onChange: () => undefined });
+    };
+    const beat = () => vi.advanceTimersByTime(15_000);
+
+    beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }));
+    afterEach(() => void vi.useRealTimers());
+
+    it('end with the next heartbeat after whoever hears them has signed out', async () => {
+      const { signIn } = await startDashboard({ admin: { jobs: runningJob() } });
+      const visitor = await signIn();
+      const reader = (await visitor.get('/jobs/one/events')).body?.getReader();
+      expect(await firstOf(reader)).toContain('event: snapshot');
+      beat();
+      await until(reader, ':\n\n');
+      await visitor.post('/sign-out', {});
+      beat();
+      await untilDone(reader);
+    });
+
+    it.each(['/ui', '/admin'])(
+      'below %s end with the next heartbeat after their token was taken back',
+      async (door) => {
+        const tokens = [token('ops', OPS)];
+        const { signIn, origin } = await startDashboard({ admin: { jobs: runningJob() }, tokens: () => tokens });
+        const { cookie } = await signIn();
+        const headers = door === '/ui' ? { cookie } : { authorization: `Bearer ${OPS}` };
+        const reader = (await fetch(`${origin}${door}/jobs/one/events`, { headers })).body?.getReader();
+        expect(await firstOf(reader)).toContain('event: snapshot');
+        beat();
+        await until(reader, ':\n\n');
+        tokens.splice(0, 1, token('ops', OPS, { roles: ['read'] }));
+        beat();
+        await untilDone(reader);
+      },
+    );
   });
 
   it('are cancelled and done again by forms', async () => {
