@@ -7,12 +7,12 @@ import { deadlineFailure, sealedFailure } from '../failures.ts';
 import type { HttpClient } from '../http-client.ts';
 import type { Upstream } from '../upstream.ts';
 import { readCommit, type TreeTarget } from './git-commit-reader.ts';
-import { gitFailure, noSuchRef } from './git-failures.ts';
+import { gitFailure } from './git-failures.ts';
+import { type AskedRepository, fetchObjects, wanted } from './git-fetch.ts';
 import { accessFor, type GitHostAccess } from './git-host-access.ts';
 import { askOverHttps, httpsSettings } from './git-https.ts';
-import { GitObjects, type GitRemoteAccess, TooMuchFetched } from './git-objects.ts';
+import { TooMuchFetched } from './git-objects.ts';
 import { GitExit, GitMissing, GitOutputTooLarge } from './git-process.ts';
-import { type GitRefs, type GitTarget, targetOf } from './git-refs.ts';
 import { askOverSsh, sshAccess } from './git-ssh.ts';
 import { inSubmodule, type Submodule, submodulesOf } from './git-submodules.ts';
 import { gitProblem, gitVersion } from './git-version.ts';
@@ -22,14 +22,6 @@ import { stored } from './work-files.ts';
 
 const MAX_SUBMODULE_DEPTH = 5;
 const MAX_SUBMODULES = 50;
-const SHA1_DIGITS = 40;
-
-/** A repository that has been asked what its names stand for. */
-interface AskedRepository {
-  readonly refs: GitRefs;
-  /** How git gets there; files it needs are put into `directory`. */
-  access(directory: string): Promise<GitRemoteAccess>;
-}
 
 /** One package: a repository with its submodules. */
 interface Errand {
@@ -161,7 +153,16 @@ export class GitSource {
       const { commit, submodules } = await this.#translated(repository, errand.signal, async () => {
         const asked = await this.#ask(errand.upstream, repository, errand.signal);
         const target = wanted(asked.refs, repository, ref);
-        const objects = await this.#fetchObjects(errand, repository, asked, target, directory);
+        await this.#requireGit(repository);
+        const objects = await fetchObjects(asked, target, {
+          repository,
+          directory,
+          searchPath: this.#searchPath,
+          signal: errand.signal,
+          maxBytes: errand.bytesLeft,
+          logger: this.#logger,
+        });
+        errand.bytesLeft -= objects.bytes;
         const { host } = repository;
         const gitlinks = await readCommit(objects.store, objects.commit, errand.tree, { prefix, host });
         for (const { path: place } of gitlinks) await errand.tree.addDirectory(prefix + place);
@@ -197,54 +198,6 @@ export class GitSource {
     } catch (error) {
       throw inSubmodule(error, submodule, parent);
     }
-  }
-
-  async #fetchObjects(
-    errand: Errand,
-    repository: GitRepository,
-    asked: AskedRepository,
-    target: GitTarget,
-    directory: string,
-  ): Promise<{ store: GitObjects; commit: string }> {
-    await this.#requireGit(repository);
-    const remote = await asked.access(directory);
-    const { signal } = errand;
-    const anyCommit = asked.refs.head ?? [...asked.refs.commits.values()][0];
-    const store = await GitObjects.create({
-      parent: directory,
-      searchPath: this.#searchPath,
-      objectFormat: (anyCommit?.length ?? SHA1_DIGITS) > SHA1_DIGITS ? 'sha256' : 'sha1',
-      signal,
-    });
-    const commit = await this.#fetchTarget(store, remote, target, repository, errand.bytesLeft);
-    errand.bytesLeft -= await store.size();
-    return { store, commit };
-  }
-
-  async #fetchTarget(
-    store: GitObjects,
-    remote: GitRemoteAccess,
-    target: GitTarget,
-    repository: GitRepository,
-    maxBytes: number,
-  ): Promise<string> {
-    // Whatever the name stands for by now is what is taken, and told.
-    if (target.kind === 'name') return store.fetchOne(remote, target.name, maxBytes);
-    if (target.kind === 'commit') {
-      try {
-        return await store.fetchOne(remote, target.commit, maxBytes);
-      } catch (error) {
-        if (!(error instanceof GitExit)) throw error;
-        if (NOT_THERE.test(error.complaint)) throw noSuchRef(repository, target.commit);
-        if (!NOT_BY_ID.test(error.complaint)) throw error;
-        this.#logger.debug('a git host gives no single commits: fetching all of them', { host: repository.host });
-      }
-    }
-    await store.fetchAll(remote, maxBytes);
-    const id = target.kind === 'commit' ? target.commit : target.prefix;
-    return store.commitOf(id).catch((error: unknown) => {
-      throw error instanceof GitExit ? noSuchRef(repository, id) : error;
-    });
   }
 
   async #ask(upstream: Upstream, repository: GitRepository, signal: AbortSignal): Promise<AskedRepository> {
@@ -303,15 +256,4 @@ export class GitSource {
       throw error;
     }
   }
-}
-
-/** The host knows no such object. */
-const NOT_THERE = /not our ref/i;
-/** The host has it, perhaps, and gives out only what a name stands for. The second is how servers in Java put it. */
-const NOT_BY_ID = /unadvertised object|want [0-9a-f]+ not valid/i;
-
-function wanted(refs: GitRefs, repository: GitRepository, ref: string | undefined): GitTarget {
-  const target = targetOf(refs, ref);
-  if (!target) throw noSuchRef(repository, ref);
-  return target;
 }
