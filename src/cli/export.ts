@@ -15,8 +15,8 @@ import { clientOf, WishReader } from '../mirror/wish-reader.ts';
 import { ExportDirectory } from '../store/export-directory.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
-import { addServerOptions, type ServerOptions } from './running-server.ts';
 import { ServerCarrier } from './server-carrier.ts';
+import { addServerOptions, type ServerOptions } from './server-options.ts';
 import { shownSize } from './tables.ts';
 import { collectWish } from './wish-files.ts';
 

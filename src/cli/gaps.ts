@@ -11,7 +11,8 @@ import { Policy } from '../mirror/policy.ts';
 import type { Wish } from '../mirror/wanted.ts';
 import { clientOf, WishReader } from '../mirror/wish-reader.ts';
 import { DataDirectory } from './data-directory.ts';
-import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
+import { RunningServer } from './running-server.ts';
+import { addServerOptions, type ServerOptions } from './server-options.ts';
 import { counted } from './tables.ts';
 import { collectWish } from './wish-files.ts';
 

@@ -11,8 +11,8 @@ import type { StoredArchive } from '../store/archive-store.ts';
 import { PackageHasher } from '../store/package-hash.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
-import { addServerOptions, type ServerOptions } from './running-server.ts';
 import { ServerCarrier } from './server-carrier.ts';
+import { addServerOptions, type ServerOptions } from './server-options.ts';
 
 const READ_BYTES = 256 * 1024;
 

@@ -9,7 +9,8 @@ import { LarderError } from '../errors.ts';
 import { type LockDocument, type LockReportDocument, lockDocument } from '../http/admin-lock.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
-import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
+import { RunningServer } from './running-server.ts';
+import { addServerOptions, type ServerOptions } from './server-options.ts';
 import { counted } from './tables.ts';
 import { unreadable } from './unreadable.ts';
 

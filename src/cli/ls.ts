@@ -12,7 +12,8 @@ import type { QuarantineDocument } from '../http/admin-verify.ts';
 import type { Quarantined } from '../store/quarantine.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
-import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
+import { RunningServer } from './running-server.ts';
+import { addServerOptions, type ServerOptions } from './server-options.ts';
 import { counted, shownSize, table } from './tables.ts';
 
 interface LsOptions extends ServerOptions {

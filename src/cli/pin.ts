@@ -3,7 +3,8 @@ import type { PinsDocument } from '../http/admin-pins.ts';
 import { Pin } from '../mirror/pins.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
-import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
+import { RunningServer } from './running-server.ts';
+import { addServerOptions, type ServerOptions } from './server-options.ts';
 
 const PIN = 'HOST/NAMESPACE/TYPE or HOST/NAMESPACE/NAME/SYSTEM, with * for a whole part, and @VERSION for one version';
 

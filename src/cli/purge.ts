@@ -7,7 +7,8 @@ import { parseAddress, removals, unusedSince } from '../http/admin.ts';
 import type { DriftDocument, ModulePurgeDocument, PurgeDocument } from '../http/admin-documents.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
-import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
+import { RunningServer } from './running-server.ts';
+import { addServerOptions, type ServerOptions } from './server-options.ts';
 import { counted, shownSize } from './tables.ts';
 
 interface PurgeOptions extends ServerOptions {

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import tls from 'node:tls';
-import { type Command, Option } from 'commander';
 import { Agent, request } from 'undici';
 import { CommandFailed, ConnectionLost } from './command-failed.ts';
+import type { ServerOptions } from './server-options.ts';
 import { unreadable } from './unreadable.ts';
 
 const CONNECT_MS = 10_000;
@@ -12,13 +12,6 @@ const ANSWER_MS = 600_000;
 const SILENCE_MS = 60_000;
 /** Statuses of refusals that say nothing of whatever else is asked for. */
 const ABOUT_ONE_THING: ReadonlySet<number> = new Set([404, 409, 413, 422]);
-
-/** Of the command line, or of the environment. */
-export interface ServerOptions {
-  readonly server?: string;
-  readonly token?: string;
-  readonly ca?: string;
-}
 
 /** What Larder answers when it refuses, and who knows what of others. */
 export interface AnswerDocument {
@@ -29,35 +22,6 @@ export interface AnswerDocument {
 
 /** Several values are sent one by one, `undefined` not at all. */
 type Query = Readonly<Record<string, string | readonly string[] | undefined>>;
-
-/**
- * Lets a command work against a running server. What is given on the command line goes before the environment, where
- * empty is not set: `--config` there says that no server is meant.
- */
-export function addServerOptions(command: Command): Command {
-  return command
-    .addOption(
-      new Option('--server <url>', 'the running server to work with, unless --config is given').env('LARDER_SERVER'),
-    )
-    .addOption(new Option('--token <token>', 'token with the role admin').env('LARDER_TOKEN'))
-    .addOption(
-      new Option(
-        '--ca <file>',
-        "certificate authority to trust besides the usual ones (data/tls/ca.pem of the server's)",
-      ).env('LARDER_CA'),
-    )
-    .hook('preAction', () => settleServerOptions(command));
-}
-
-function settleServerOptions(command: Command): void {
-  const isOfEnvironment = (name: string) => command.getOptionValueSource(name) === 'env';
-  for (const name of ['server', 'token', 'ca']) {
-    if (isOfEnvironment(name) && command.getOptionValue(name) === '') command.setOptionValue(name, undefined);
-  }
-  if (command.getOptionValue('config') === undefined || command.getOptionValue('server') === undefined) return;
-  if (isOfEnvironment('server')) command.setOptionValue('server', undefined);
-  else command.error("error: option '--server <url>' cannot be used with option '-c, --config <file>'");
-}
 
 /** The doors for operators of a running server, as a command sees them. Every failure is a CommandFailed. */
 export class RunningServer {

@@ -1,7 +1,8 @@
 import { type Command, Option } from 'commander';
 import type { SealDocument } from '../http/admin-seal.ts';
 import { CommandFailed } from './command-failed.ts';
-import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
+import { RunningServer } from './running-server.ts';
+import { addServerOptions, type ServerOptions } from './server-options.ts';
 
 interface SealOptions extends ServerOptions {
   readonly off?: boolean;

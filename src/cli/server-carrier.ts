@@ -14,7 +14,8 @@ import type { CheckedRelease } from '../mirror/release-intake.ts';
 import type { ReleaseFiles } from '../store/archive-store.ts';
 import { CommandFailed, ConnectionLost } from './command-failed.ts';
 import { FileReading } from './file-reading.ts';
-import { type AnswerDocument, RunningServer, type ServerOptions } from './running-server.ts';
+import { type AnswerDocument, RunningServer } from './running-server.ts';
+import type { ServerOptions } from './server-options.ts';
 
 interface Listed {
   readonly archives: readonly ArchiveDocument[];

@@ -3,7 +3,8 @@ import type { Command } from 'commander';
 import { type ExaminedDocument, examinedDocument, type VerifyDocument } from '../http/admin-verify.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
-import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
+import { RunningServer } from './running-server.ts';
+import { addServerOptions, type ServerOptions } from './server-options.ts';
 import { shownSize } from './tables.ts';
 
 /** How often a running server is asked how far it is. */

@@ -3,7 +3,8 @@ import { Platform } from '../address/platform.ts';
 import { CommandFailed } from './command-failed.ts';
 import { followJob } from './follow-job.ts';
 import { JobLines, JobStatusLine } from './job-display.ts';
-import { addServerOptions, RunningServer, type ServerOptions } from './running-server.ts';
+import { RunningServer } from './running-server.ts';
+import { addServerOptions, type ServerOptions } from './server-options.ts';
 import { collectWish } from './wish-files.ts';
 
 /** Something is not there. */
