@@ -73,6 +73,8 @@ it('what compose tells Larder is what Larder listens to', () => {
   expect(new URL(larder?.environment?.['REDIS_URL'] ?? '').hostname).toSatisfy((host: string) =>
     Object.hasOwn(compose.services, host),
   );
+  // Nobody has to set it: an empty one is none.
+  expect(larder?.environment?.['LARDER_ADMIN_TOKEN']).toBe('${LARDER_ADMIN_TOKEN:-}');
   const inside = (larder?.ports ?? []).map((port) => Number(port.split(':').at(-1)));
   expect(inside).toEqual([settings.listen.port]);
   expect(exposed()).toEqual([settings.listen.port]);
