@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { shown } from '../../src/cli/gaps.ts';
-import { startScene } from '../mirror/scene.ts';
+import { startScene, WIDGET } from '../mirror/scene.ts';
 import { afterTest } from '../support/after-test.ts';
 import { runLarder } from '../support/command.ts';
 
@@ -15,6 +15,7 @@ const PROCESSES = { timeout: 120_000 };
 /** Version 1.0.0 of acme/widget is stored for linux_amd64; a directory holds a configuration that needs it. */
 async function begin() {
   const scene = await startScene({ config });
+  await scene.registry.addProvider({ ...WIDGET, platforms: ['linux_amd64', 'darwin_arm64'] });
   await scene.archive();
   await scene.stored();
   const address = `${scene.registry.hostname}/acme/widget`;

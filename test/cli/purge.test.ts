@@ -48,7 +48,7 @@ describe('larder purge', () => {
       expect(shown.stdout).toMatch(new RegExp(`^${address} 1\\.0\\.0: linux_amd64 \\(.*B\\), SHA256SUMS$`, 'm'));
       expect(shown.stdout).toMatch(/^would be removed: 1 archive of 1 version, /m);
       expect(shown.stderr).toMatch(/nothing was removed\n.*--yes/);
-      expect(shown.code).toBe(1);
+      expect(shown.code).toBe(2);
       expect(planned).toMatchObject({ code: 0, stderr: '' });
       expect(planned.lines()).toMatchObject([
         { state: 'would be removed', address, version: '1.0.0', checksums: true },

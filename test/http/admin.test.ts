@@ -203,6 +203,7 @@ describe('modules', () => {
         sha256,
         subdir: 'x',
         source: 'git::x',
+        fingerprint: 'a',
         storedAt: expect.stringMatching(/^20.*Z$/),
         lastUse: expect.stringMatching(/^20.*Z$/),
       })),
