@@ -10,7 +10,10 @@ interface SealOptions extends ServerOptions {
   readonly json?: boolean;
 }
 
-/** `larder seal`: from now on nothing leaves a running server. `--off` opens it again, `--status` tells. */
+/**
+ * `larder seal`: from now on nothing leaves a running server. `--off` opens it again, `--status` tells. The exit code is 1
+ * also when it was done, but other replicas could not be told.
+ */
 export function addSeal(program: Command): void {
   const command = program
     .command('seal')
@@ -27,7 +30,7 @@ export function addSeal(program: Command): void {
     }
     const state = status ? await ask(url, options) : await change(url, options, !off);
     console.log(json ? JSON.stringify(state) : said(state));
-    if (status && !state.sealed) process.exitCode = 1;
+    if (status ? !state.sealed : state.unshared) process.exitCode = 1;
   });
 }
 
@@ -54,12 +57,17 @@ async function at<T>(url: string, options: ServerOptions, work: (server: Running
   }
 }
 
-function said({ sealed, configured, by, changedAt, underWay = [], unknown }: SealDocument): string {
+function said({ sealed, configured, by, changedAt, underWay = [], unshared, unknown }: SealDocument): string {
   const state = sealed ? 'sealed: nothing leaves, what is stored is all there is' : 'not sealed: upstreams are asked';
   const who = by === undefined ? '' : ` (since ${changedAt}, by ${by})`;
   return [
     `${state}${configured ? ' (by the configuration)' : who}`,
     ...(underWay.length > 0 ? [`not ended yet: ${underWay.join(', ')}`] : []),
+    ...(unshared
+      ? [
+          `other replicas ${sealed ? 'may still ask upstream' : 'may still be sealed'}: the metadata store could not be told; those with a data directory of their own follow when it answers`,
+        ]
+      : []),
     ...(unknown ? ['it is not known whether it was sealed before: the metadata store does not answer'] : []),
   ].join('\n');
 }

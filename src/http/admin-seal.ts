@@ -13,7 +13,7 @@ import { sendDocument } from './send-document.ts';
 
 const sealBody = z.strictObject({ sealed: z.boolean() });
 
-/** Whether nothing leaves, whether the configuration says so, who last changed it at run time, and what has not ended yet. */
+/** Whether nothing leaves, whether the configuration says so, who last changed it at run time, and what is still to come. */
 export type SealDocument = SealState;
 
 /**
@@ -23,7 +23,7 @@ export type SealDocument = SealState;
  * - `PUT /admin/seal` with `{"sealed":true}` or `{"sealed":false}`: the same. Once it is answered that Larder is sealed,
  *   it begins nothing that leaves it. What was on its way has ended by then, or is told: `"underWay":["module packages"]`
  *   has what could not be ended within 15 s, and `GET` tells of it until it has. 409 for unsealing what the configuration
- *   seals.
+ *   seals. `"unshared":true`: the metadata store could not be told, so that other replicas do not follow until it answers.
  */
 export function sealRoutes({ seal, audit }: { seal: Seal; audit?: AuditTrail | undefined }): Router {
   const router = Router({ caseSensitive: true, strict: true });

@@ -23,6 +23,8 @@ export interface SealState {
   readonly by?: string;
   /** It was sealed while this was on its way outside, and not all of it has ended yet. */
   readonly underWay?: readonly string[];
+  /** The metadata store could not be told yet: replicas that share no data directory go on as before until it is. */
+  readonly unshared?: true;
   /** Neither file nor metadata store could tell whether it was sealed before: it is taken not to be. */
   readonly unknown?: true;
 }
@@ -56,6 +58,8 @@ export class Seal {
   #isDoubtful = false;
   /** There is no file, and the store does not answer: it may say that it is sealed. */
   #isUnknown = false;
+  /** The store did not take the last record. */
+  #isUnshared = false;
   /** What was under way when it was sealed, and still is. */
   #ending: ReadonlySet<string> = new Set();
   #effects: SealEffects | undefined;
@@ -112,6 +116,7 @@ export class Seal {
       ...(changedAt !== undefined && { changedAt }),
       ...(by !== undefined && { by }),
       ...(this.#ending.size > 0 && { underWay: [...this.#ending] }),
+      ...(this.#isUnshared && { unshared: true }),
       ...(this.#isUnknown && { unknown: true }),
     };
   }
@@ -131,7 +136,7 @@ export class Seal {
   /**
    * Seals or unseals. When it resolves that is kept, and if sealed nothing new leaves this replica any more. What was on its
    * way has ended, or could not be ended within 15 s: then `state()` tells what that is. Other workers of this machine have
-   * followed by then; other replicas follow within seconds.
+   * followed by then; other replicas follow within seconds, unless `state()` tells that they could not be told.
    * @param by name of a token
    * @returns whether that was a change
    * @throws StorageFailed when it cannot be kept: then nothing has changed
@@ -176,7 +181,8 @@ export class Seal {
       const newest = later(later(this.#known, told), file);
       if (!newest) return;
       if (!isSame(newest, file)) await this.#file.write(newest);
-      if (!isSame(newest, told)) await this.#tell(newest);
+      if (isSame(newest, told)) this.#isUnshared = false;
+      else await this.#tell(newest);
       if (!isSame(newest, this.#known)) await this.#adopt(newest);
       this.#isFailing = false;
     } catch (error) {
@@ -244,9 +250,16 @@ export class Seal {
   /** A store that fails is told again at the next look. */
   async #tell(record: SealRecord): Promise<void> {
     const entry = { value: record, fetchedAt: Date.parse(record.changedAt) };
-    await this.#store.put(metadataKeys.seal, entry, KEEP_MS).catch((error: unknown) => {
-      this.#logger.debug('the metadata store could not be told of the seal', { error });
-    });
+    try {
+      await this.#store.put(metadataKeys.seal, entry, KEEP_MS);
+      this.#isUnshared = false;
+    } catch (error) {
+      const level = this.#isUnshared ? 'debug' : 'warn';
+      this.#logger[level]('the metadata store could not be told of the seal: other replicas do not follow yet', {
+        error,
+      });
+      this.#isUnshared = true;
+    }
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {

@@ -93,7 +93,7 @@ describe('sealing through the door for operators', () => {
     const errors = larder.log.filter(({ level }) => level === 'error').map(({ message }) => message);
     expect(errors).toEqual([expect.stringMatching(/^NOT SEALED, although it may have been/)]);
     // Whoever says it now is heard.
-    expect((await seal({ sealed: true })).json()).toMatchObject({ sealed: true, by: 'ops' });
+    expect((await seal({ sealed: true })).json()).toMatchObject({ sealed: true, by: 'ops', unshared: true });
     expect((await seal()).json()).not.toHaveProperty('unknown');
   });
 
@@ -161,6 +161,18 @@ describe('larder seal', { timeout: 120_000 }, () => {
     const without = await runLarder(['seal']);
     expect(without.code).toBe(2);
     expect(without.stderr).toContain('--server');
+  });
+
+  it('ends with 1 when it sealed a replica whose metadata store could not be told, and says what that means', async () => {
+    // Nothing listens there.
+    const { larder } = await begin({ config: { redis: { url: 'redis://127.0.0.1:1' } } });
+    const run = (...args: string[]) =>
+      runLarder(['seal', ...args, '--server', larder.url, '--ca', larder.setup.caFile, '--token', OPS]);
+    const sealed = await run();
+    expect(sealed.code).toBe(1);
+    expect(sealed.stdout).toMatch(/^sealed: nothing leaves.*\nother replicas may still ask upstream: /);
+    const told = await run('--status', '--json');
+    expect([told.code, told.lines()]).toMatchObject([0, [{ sealed: true, unshared: true }]]);
   });
 
   it('passes on that the configuration has the last word', async () => {

@@ -98,6 +98,21 @@ describe('a mirror that is sealed at run time', () => {
     expect(seal.state()).not.toHaveProperty('underWay');
   });
 
+  it('tells that others could not be told, until the store has it', async () => {
+    const { seal, metadata, logger } = await replica();
+    metadata.isDown = true;
+    expect(await seal.set(true, 'ops')).toBe(true);
+    expect(seal.state()).toMatchObject({ sealed: true, unshared: true });
+    // Saying it again does not make it so.
+    expect(await seal.set(true, 'ops')).toBe(false);
+    expect(seal.state()).toMatchObject({ sealed: true, unshared: true });
+    metadata.isDown = false;
+    await eventually(() => seal.state().unshared).toBeUndefined();
+    expect([...metadata.entries.values()]).toMatchObject([{ value: { sealed: true } }]);
+    const warnings = logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message);
+    expect(warnings).toEqual([expect.stringContaining('could not be told of the seal')]);
+  });
+
   it('says loudly that it may have been sealed when neither file nor store can tell, until the store does', async () => {
     const { seal: other, metadata } = await replica();
     await other.set(true, 'ops');

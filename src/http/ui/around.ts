@@ -8,6 +8,10 @@ const DONE: Readonly<Record<string, string>> = {
   pinned: 'Pinned.',
   unpinned: 'Unpinned.',
   sealed: 'This mirror is sealed: nothing leaves any more.',
+  'sealed-here':
+    'This replica is sealed. Others could not be told, and may still ask upstream: the metadata store does not answer.',
+  'opened-here':
+    'This replica is open. Others could not be told, and may still be sealed: the metadata store does not answer.',
   opened: 'This mirror is open: what is missing is fetched again.',
   began: 'The job has begun.',
   cancelled: 'The job is cancelled.',

@@ -8,6 +8,7 @@ import { html, type Markup } from '../html.ts';
 import type { jobDocument } from '../job-documents.ts';
 import { jobStateTag } from './job-words.ts';
 import type { Refusal } from './refusals.ts';
+import { unsharedNotice } from './seal-page.ts';
 import { asked, fromStorage, RANGES, sumOf, trafficPlots } from './traffic-plots.ts';
 import { counted, number, share, size, tag, time } from './words.ts';
 
@@ -136,7 +137,7 @@ function sealPanel({ seal, client }: Overview): Markup {
     : seal.configured
       ? html`<p class="note">By the configuration: take out <code>sealed: true</code> and start Larder again to open it.</p>`
       : html`<p><a class="button" href="seal">${seal.sealed ? 'Open it…' : 'Seal it…'}</a></p>`;
-  return html`${state}${by}${action}`;
+  return html`${state}${by}${unsharedNotice(seal)}${action}`;
 }
 
 function runningJobs({ jobs }: Overview): Markup {

@@ -53,7 +53,8 @@ export function sealRoutes({
       recordFor(audit, req, res)(event);
       notesOf(res).outcome = event;
     }
-    sendSeeOther(res, `./?done=${sealed ? 'sealed' : 'opened'}`);
+    const where = seal.state().unshared ? '-here' : '';
+    sendSeeOther(res, `./?done=${sealed ? 'sealed' : 'opened'}${where}`);
   };
 
   router

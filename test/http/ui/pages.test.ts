@@ -198,7 +198,7 @@ describe('what is stored', () => {
 });
 
 describe('the seal', () => {
-  function sealOf(configured = false) {
+  function sealOf(configured = false, unshared?: true) {
     let sealed = configured;
     const set = vi.fn(async (wanted: boolean) => {
       sealed = wanted;
@@ -207,7 +207,7 @@ describe('the seal', () => {
     return {
       seal: {
         set,
-        state: () => ({ sealed, configured }),
+        state: () => ({ sealed, configured, ...(unshared && { unshared }) }),
         get isSealed() {
           return sealed;
         },
@@ -228,6 +228,16 @@ describe('the seal', () => {
     expect([done.status, done.headers.get('location')]).toEqual([303, './?done=sealed']);
     expect(set).toHaveBeenCalledWith(true, 'ops');
     expect(audited.find(({ event }) => event === 'sealed')).toMatchObject({ client: 'ops', through: 'dashboard' });
+  });
+
+  it('says so wherever it shows when others could not be told', async () => {
+    const { seal } = sealOf(false, true);
+    const { signIn } = await startDashboard({ admin: { seal } });
+    const visitor = await signIn();
+    const done = await visitor.post('/seal', { sealed: 'true' });
+    expect(done.headers.get('location')).toBe('./?done=sealed-here');
+    expect(textOf(await visitor.text('/?done=sealed-here'))).toContain('Others could not be told');
+    for (const page of ['/', '/seal']) expect(textOf(await visitor.text(page))).toContain('others may not be');
   });
 
   it('of the configuration cannot be broken', async () => {
