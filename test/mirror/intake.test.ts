@@ -125,6 +125,28 @@ describe('of those who bring the same archive at once', () => {
 });
 
 describe('of those who bring something for the same module at once', () => {
+  it('to different replicas, what is first there stays, and what comes a moment later is drift', async () => {
+    const { packages, modules, partials } = await begin();
+    const [first, later] = [moduleTarGz({ 'main.tf': '# one\n' }), moduleTarGz({ 'main.tf': '# another\n' })];
+    const claims = { subdir: '', source: 'x', fingerprint: undefined, isTrusted: true };
+    // The other replica has looked, and found nothing, when this one puts it there.
+    const late = Object.assign(Object.create(modules) as typeof modules, {
+      find: (release: typeof NET) => modules.find(release),
+      recall: (release: typeof NET) => modules.recall(release),
+      workDirectory: () => modules.workDirectory(),
+      put: async (...args: Parameters<typeof modules.put>) => {
+        await packages.take(NET, of(first), claims);
+        return modules.put(...args);
+      },
+    });
+    const drift = new DriftReports({ logger: silentLogger });
+    const other = new PackageIntake({ store: late, drift, limits: LIMITS, logger: silentLogger });
+    const sha256 = async () => (await modules.find(NET))?.sha256;
+    expect(await other.take(NET, of(later), claims)).toMatchObject({ outcome: 'refused', why: 'drift' });
+    expect(drift.all).toMatchObject([{ first: await sha256() }]);
+    expect(await partials()).toEqual([]);
+  });
+
   it('one has brought it, and another package is drift', async () => {
     const { packages, modules, partials } = await begin();
     const [bytes, others] = [moduleTarGz({ 'main.tf': '# one\n' }), moduleTarGz({ 'main.tf': '# another\n' })];
