@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { buffer } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { paths } from '../../src/store/keys.ts';
 import { BucketWatch } from '../../src/store/s3/bucket-watch.ts';
@@ -31,6 +32,18 @@ afterEach(async () => {
 });
 
 const warnings = () => logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message);
+
+test('a client that leaves while it is kept waiting keeps nobody else from the server', async () => {
+  const bucket = await stores.bucket();
+  server.fail(({ key }) => key.endsWith('late'), { delayMs: 50 }, 1);
+  const abort = new AbortController();
+  const leaving = fetch(`${server.endpoint}/${server.bucket}/late`, { signal: abort.signal });
+  await expect.poll(() => server.count('GET', 'late')).toBe(1);
+  abort.abort();
+  await expect(leaving).rejects.toThrow();
+  await delay(100);
+  expect(await bucket.head(KEY)).toBeUndefined();
+});
 
 describe('an upload in parts', () => {
   test('goes on while bytes come, and appears only when it is committed', async () => {

@@ -201,6 +201,8 @@ export class S3Server {
 
   /** @param untilHeaders for objects: what has been opened is read to its end, whatever comes */
   async #pass(req: IncomingMessage, res: ServerResponse, untilHeaders = false): Promise<void> {
+    // Whoever asked has left meanwhile: it closed before anybody could hear of it.
+    if (res.closed || res.destroyed) return;
     const done = new Promise<void>((resolve) => {
       res.once('close', resolve);
       if (!untilHeaders) return;
