@@ -33,6 +33,14 @@ afterEach(async () => {
 
 const warnings = () => logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message);
 
+test('a refusal has the hint also where its answer has no body to tell the reason', async () => {
+  server.fail(({ method }) => method === 'HEAD' || method === 'GET', { status: 403, code: 'AccessDenied' });
+  const hint = expect.stringContaining('must be allowed to list, read, write and delete');
+  const bucket = await stores.bucket();
+  await expect(bucket.head(KEY)).rejects.toMatchObject({ message: expect.stringContaining('(HTTP 403)'), hint });
+  await expect(bucket.check()).rejects.toMatchObject({ message: expect.stringContaining('(AccessDenied)'), hint });
+});
+
 test('a client that leaves while it is kept waiting keeps nobody else from the server', async () => {
   const bucket = await stores.bucket();
   server.fail(({ key }) => key.endsWith('late'), { delayMs: 50 }, 1);

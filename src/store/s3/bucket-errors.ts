@@ -18,9 +18,13 @@ const CODES: Readonly<Record<string, string>> = {
   TimeoutError: 'ETIMEDOUT',
 };
 
+const NOT_ALLOWED = 'the keys of s3 must be allowed to list, read, write and delete in the bucket';
+
 const HINTS: Readonly<Record<string, string>> = {
   NoSuchBucket: 'make the bucket, or mend s3.bucket',
-  AccessDenied: 'the keys of s3 must be allowed to list, read, write and delete in the bucket',
+  AccessDenied: NOT_ALLOWED,
+  // The answer to HEAD has no body that could say more.
+  'HTTP 403': NOT_ALLOWED,
   InvalidAccessKeyId: 'mend s3.accessKeyId',
   SignatureDoesNotMatch: 'mend s3.secretAccessKey; clocks that differ by minutes do this, too',
   PermanentRedirect: 'mend s3.region or s3.endpoint',
