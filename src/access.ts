@@ -8,6 +8,10 @@ import type { Logger } from './logger.ts';
 /** Token files are looked at no more often than this, in milliseconds: a new secret is taken up within it. */
 const LOOK_MS = 1_000;
 
+/** Characters. What is shorter can be guessed by whoever has time. */
+const SHORT = 16;
+const TOO_SHORT = `these tokens may administer and have less than ${SHORT} characters: make new ones (openssl rand -hex 32)`;
+
 /** What an Authorization header can hold. */
 const TOKEN = /^[\x21-\x7e]+$/;
 
@@ -20,6 +24,8 @@ export async function loadClientTokens(
   configured: readonly ClientToken[],
   { logger, now = () => performance.now() }: { logger: Logger; now?: () => number },
 ): Promise<() => Promise<readonly KnownToken[]>> {
+  const short = configured.filter((token) => 'token' in token && token.token.length < SHORT && isOperator(token));
+  if (short.length > 0) logger.warn(TOO_SHORT, { tokens: short.map(({ name }) => name) });
   const sources = configured.map((token) => digestSource(token, logger));
   const read = async () => {
     const digests = await Promise.all(sources.map((source) => source()));
@@ -41,6 +47,11 @@ export async function loadClientTokens(
     if (Math.abs(now() - known.readAt) >= LOOK_MS) known = { tokens: read(), readAt: now() };
     return known.tokens;
   };
+}
+
+/** That of LARDER_ADMIN_TOKEN is called `admin`. */
+function isOperator({ roles }: ClientToken): boolean {
+  return roles.includes('admin');
 }
 
 /** Resolves to the digest of this moment, if there is one. Never rejects. */

@@ -79,3 +79,16 @@ it('a start with a file that holds no token fails, and says whose', async () => 
     message: expect.stringContaining('ops'),
   });
 });
+
+it('of tokens that may administer and are so short that they can be guessed the log warns, without them', async () => {
+  const admin = ['read', 'admin'] as const;
+  const { logger } = await load(
+    { name: 'admin', roles: admin, addresses: undefined, token: 'fifteen-letters' },
+    { name: 'ops', roles: admin, addresses: undefined, token: 'sixteen-letters!' },
+    { name: 'ci', roles, addresses: undefined, token: 'short' },
+  );
+  expect(logger.lines).toMatchObject([
+    { level: 'warn', message: expect.stringContaining('less than 16 characters'), fields: { tokens: ['admin'] } },
+  ]);
+  expect(JSON.stringify(logger.lines)).not.toContain('fifteen-letters');
+});
