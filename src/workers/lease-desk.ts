@@ -45,7 +45,7 @@ export class LeaseDesk {
     };
   }
 
-  /** Others may have what the worker held. */
+  /** Others may have what the worker held. If it lives, it may take and give back others as before. */
   left(worker: number): void {
     for (const [key, held] of this.#held) if (held.worker === worker) this.#held.delete(key);
   }

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '../logger.ts';
+import { settledWithin } from '../time-limit.ts';
 import { GatheredMetrics, type MetricValues } from './gathered-metrics.ts';
 import { LeaseDesk } from './lease-desk.ts';
 import { Questions, type Wire } from './questions.ts';
@@ -30,6 +31,8 @@ export interface SupervisorTimes {
   /** Workers are asked so often whether they are there, and killed when they do not say so in time. */
   readonly lookMs: number;
   readonly silenceMs: number;
+  /** Others may have what somebody holds who has not said so for that long. */
+  readonly holdMs: number;
 }
 
 const TIMES: SupervisorTimes = {
@@ -38,6 +41,8 @@ const TIMES: SupervisorTimes = {
   steadyMs: 60_000,
   lookMs: 5_000,
   silenceMs: 30_000,
+  // As long as a lease of Redis stays with a replica that is not heard of.
+  holdMs: 10_000,
 };
 
 /** For its metrics, in milliseconds. */
@@ -169,13 +174,18 @@ export class Supervisor {
     });
   }
 
-  /** One that hangs would keep its leases, and its clients waiting. */
+  /** One that hangs would keep its leases, and its clients waiting. One that comes to itself in time goes on without them. */
   async #lookAfter(live: Live): Promise<void> {
-    const { lookMs, silenceMs } = this.#times;
+    const { lookMs, silenceMs, holdMs } = this.#times;
     const { id: worker, pid } = live.process;
     while (this.#live.has(worker)) {
       await delay(lookMs, undefined, { ref: false });
-      const isThere = await live.questions.ask('areYouThere', undefined, silenceMs).catch(() => false);
+      const answer = live.questions.ask('areYouThere', undefined, silenceMs).catch(() => false);
+      if ((await settledWithin(answer, holdMs)) === undefined && this.#live.has(worker)) {
+        this.#logger.warn('a worker does not answer: others may fetch what it was fetching', { worker, pid });
+        this.#desk.left(worker);
+      }
+      const isThere = await answer;
       if (isThere || !this.#live.has(worker)) continue;
       this.#logger.error('a worker does not answer, and is killed', { worker, pid, silentForMs: silenceMs });
       live.process.kill('SIGKILL');

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { silentLogger } from '../../src/logger.ts';
 import { isLease } from '../../src/store/leases.ts';
 import type { Wire } from '../../src/workers/questions.ts';
@@ -126,6 +126,34 @@ it('a worker that does not answer is killed', async () => {
   supervisor.end();
   at(0).end({ code: null, signal: 'SIGKILL' });
   expect(await code).toBe(1);
+});
+
+it('what a worker holds that does not answer is free for others before it is killed, and it goes on when it comes to itself', async () => {
+  const { supervisor, workers, at, code } = play(2, { lookMs: 1, holdMs: 50, silenceMs: 60_000 });
+  await at(0).line.ready();
+  await expect.poll(() => workers.length).toBe(2);
+  await at(1).line.ready();
+  const lost = await at(1).line.leases.acquire('key');
+  if (!isLease(lost)) throw new Error('somebody has it');
+  const { send } = at(1).wire;
+  at(1).wire.send = () => {};
+  const next = await vi.waitUntil(
+    async () => {
+      const acquired = await at(0).line.leases.acquire('key');
+      return isLease(acquired) ? acquired : undefined;
+    },
+    { timeout: 10_000 },
+  );
+  expect(next.token).toBeGreaterThan(lost.token);
+  expect(at(1).signals).toEqual([]);
+  // It takes nothing away from whoever has it now.
+  at(1).wire.send = send;
+  await lost.release();
+  expect(isLease(await at(1).line.leases.acquire('key'))).toBe(false);
+  expect(isLease(await at(1).line.leases.acquire('other'))).toBe(true);
+  supervisor.end();
+  for (const worker of workers) worker.end({ code: 0, signal: null });
+  expect(await code).toBe(0);
 });
 
 it('the others are told and asked, and whoever does waits for what they do about it', async () => {
