@@ -25,6 +25,7 @@ export class ArchiveCache {
   readonly #tracer: Tracer;
   readonly #announce: (stored: StoredArchive) => void;
   readonly #onDrift: OnDrift | undefined;
+  readonly #maxUntoldBytes: number | undefined;
   readonly #lookUps = new SingleFlight<StoredArchive | undefined>();
   readonly #downloads: DetachedRuns<ArchiveDownload>;
 
@@ -41,12 +42,15 @@ export class ArchiveCache {
     onStored?: (stored: StoredArchive) => void;
     /** Told when something else was stored while an archive was fetched. */
     onDrift?: OnDrift;
+    /** The most that is taken of an archive whose length nobody tells, if not what is usual. */
+    maxUntoldBytes?: number;
   }) {
     this.#store = deps.store;
     this.#leases = deps.leases;
     this.#logger = deps.logger;
     this.#tracer = deps.tracer ?? NO_TRACER;
     this.#onDrift = deps.onDrift;
+    this.#maxUntoldBytes = deps.maxUntoldBytes;
     this.#announce = announcing({
       tell: deps.onStored,
       describe: ({ archive }) => ({ archive: archive.toString() }),
@@ -144,6 +148,7 @@ export class ArchiveCache {
         }),
         load,
         onDrift: this.#onDrift,
+        maxUntoldBytes: this.#maxUntoldBytes,
         onEnd: (stored) => {
           onEnd();
           if (stored) this.#announce(stored);

@@ -27,6 +27,7 @@ export class ArchiveDownload implements DetachedRun {
   readonly #load: () => Promise<ArchiveSource>;
   readonly #onEnd: (stored: StoredArchive | undefined) => void;
   readonly #onDrift: OnDrift;
+  readonly #maxUntoldBytes: number | undefined;
   readonly #abort = new AbortController();
   readonly #room: WaitingRoom;
 
@@ -42,6 +43,8 @@ export class ArchiveDownload implements DetachedRun {
     /** Called once, before anybody who waits hears of the end: from now on the store knows better. */
     onEnd: (stored: StoredArchive | undefined) => void;
     onDrift?: OnDrift | undefined;
+    /** The most that is taken of an archive whose length nobody tells. */
+    maxUntoldBytes?: number | undefined;
   }) {
     this.archive = deps.archive;
     this.#store = deps.store;
@@ -51,6 +54,7 @@ export class ArchiveDownload implements DetachedRun {
     this.#load = deps.load;
     this.#onEnd = deps.onEnd;
     this.#onDrift = deps.onDrift ?? (() => {});
+    this.#maxUntoldBytes = deps.maxUntoldBytes;
     this.#room = new WaitingRoom({ store: deps.store });
   }
 
@@ -141,6 +145,7 @@ export class ArchiveDownload implements DetachedRun {
       signal: this.#abort.signal,
       logger: this.#logger,
       onDrift: this.#onDrift,
+      maxUntoldBytes: this.#maxUntoldBytes,
       onProgress: together && ((progress) => void together.lease.note(noteOf(source, progress))),
     });
     return fetch.run(together?.predecessor);

@@ -22,6 +22,12 @@ import type { WaitingRoom } from './waiting-room.ts';
 const MAX_RESUMES = 3;
 const RESUME_DELAY_MS = 200;
 
+/**
+ * The most that is taken, in bytes, of an archive whose length nobody tells: an upstream that never ends would fill the disk.
+ * The largest providers have less than a fifth of it, and whoever sends more can say how much it is.
+ */
+const MAX_UNTOLD_BYTES = 4 * 1024 ** 3;
+
 /** Told when upstream's archive is not the one that was stored first, which stays. */
 export type OnDrift = (archive: ProviderArchive, first: Sha256, published: Sha256) => void;
 
@@ -66,6 +72,7 @@ export class ArchiveFetch {
   readonly #logger: Logger;
   readonly #onDrift: OnDrift;
   readonly #onProgress: (progress: Progress) => void;
+  readonly #maxUntoldBytes: number;
   /** Its bytes are not of one answer. */
   #wasResumed = false;
 
@@ -81,6 +88,7 @@ export class ArchiveFetch {
     onDrift: OnDrift;
     /** Told when it begins, and when everything is there and right. */
     onProgress?: ((progress: Progress) => void) | undefined;
+    maxUntoldBytes?: number | undefined;
   }) {
     this.#archive = deps.archive;
     this.#store = deps.store;
@@ -89,6 +97,7 @@ export class ArchiveFetch {
     this.#signal = deps.signal;
     this.#logger = deps.logger;
     this.#onDrift = deps.onDrift;
+    this.#maxUntoldBytes = deps.maxUntoldBytes ?? MAX_UNTOLD_BYTES;
     this.#onProgress = deps.onProgress ?? (() => {});
   }
 
@@ -235,6 +244,10 @@ export class ArchiveFetch {
       skip -= bytes.length - chunk.length;
       if (arrival.size !== undefined && arrival.written + chunk.length > arrival.size) {
         throw new IntegrityMismatch(`${this.#archive} has more than the ${arrival.size} bytes it should have`);
+      }
+      if (arrival.size === undefined && arrival.written + chunk.length > this.#maxUntoldBytes) {
+        const limit = `more than ${this.#maxUntoldBytes} bytes`;
+        throw new UpstreamInvalid(host, `sent ${limit} of ${filename} without telling how many there are`);
       }
       const written = incoming.write(chunk);
       digest.update(chunk);

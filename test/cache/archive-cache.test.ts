@@ -82,6 +82,50 @@ async function take(stream: Readable, length: number): Promise<Buffer> {
 
 const whole = (rest: Buffer) => inChunks(rest);
 
+describe('an archive whose length nobody tells', () => {
+  const bounded = () =>
+    new ArchiveCache({ store, logger: silentLogger, concurrentDownloads: 4, maxUntoldBytes: 200 * KIB });
+
+  test('is taken up to a bound, so that an upstream that never ends does not fill the disk', async () => {
+    let sent = 0;
+    const source = new ScriptedSource(1, async function* () {
+      for (; ; sent += 64 * KIB) yield Buffer.alloc(64 * KIB);
+    });
+    source.size = undefined;
+    await using(bounded(), async (over) => {
+      const readable = await over.read(archive, source.load);
+      await expect(buffer(await readable.stream())).rejects.toMatchObject({
+        code: 'UPSTREAM_INVALID',
+        host: 'releases.example.com',
+        message: expect.stringMatching(
+          /^releases\.example\.com sent more than 204800 bytes of terraform-provider-widget/,
+        ),
+      });
+    });
+    expect(sent).toBeLessThan(1024 * KIB);
+    expect(source.offsets).toEqual([0]);
+    expect(await store.find(archive)).toBeUndefined();
+  });
+
+  test('has no bound that matters when it fits, or when its length is told', async () => {
+    await using(bounded(), async (over) => {
+      const fits = new ScriptedSource(200 * KIB, whole);
+      fits.size = undefined;
+      expect(fits.bytes.equals(await buffer(await (await over.read(archive, fits.load)).stream()))).toBe(true);
+      const told = new ScriptedSource(201 * KIB, whole);
+      expect(told.bytes.equals(await buffer(await (await over.read(other, told.load)).stream()))).toBe(true);
+    });
+  });
+
+  async function using(over: ArchiveCache, work: (over: ArchiveCache) => Promise<void>): Promise<void> {
+    try {
+      await work(over);
+    } finally {
+      await over.close();
+    }
+  }
+});
+
 describe('a cold read', () => {
   test('brings the archive into the store, with what was published beside it', async () => {
     const source = new ScriptedSource(300_000, whole);
