@@ -211,7 +211,7 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
   const certificates = await Certificates.load(config, { logger });
   const health = new Health({
     checks: [
-      { name: 'archives', essential: true, check: () => providers.store.check() },
+      { name: 'archives', essential: true, asks: config.s3 && 'bucket', check: () => providers.store.check() },
       { name: 'metadata', essential: false, check: () => metadataStore.check() },
       { name: 'seal', essential: false, check: () => seal.check() },
     ],

@@ -1,7 +1,7 @@
 import { type RequestHandler, type Response, Router } from 'express';
 import { hasCode } from '../errors.ts';
 import type { Logger } from '../logger.ts';
-import { answeredWithin } from '../time-limit.ts';
+import { settledWithin } from '../time-limit.ts';
 import { allowOnly } from './request-guards.ts';
 
 /** One thing that Larder needs. */
@@ -9,6 +9,8 @@ export interface HealthCheck {
   readonly name: string;
   /** Whether requests fail without it. What only makes them slower is not essential. */
   readonly essential: boolean;
+  /** What does not answer when the check takes too long, for the reason: `bucket`. */
+  readonly asks?: string | undefined;
   /** Resolves when all is well, rejects with the reason otherwise. */
   check(): Promise<void>;
 }
@@ -38,6 +40,7 @@ export class Health {
   readonly #isDraining: () => boolean;
   readonly #isSealed: () => boolean;
   readonly #logger: Logger;
+  readonly #deadlineMs: number;
   /** Checks that failed when they were last run. */
   readonly #failed = new Set<string>();
   #running: Promise<HealthReport> | undefined;
@@ -49,11 +52,13 @@ export class Health {
     isDraining: () => boolean;
     isSealed?: () => boolean;
     logger: Logger;
+    deadlineMs?: number;
   }) {
     this.#checks = deps.checks;
     this.#isDraining = deps.isDraining;
     this.#isSealed = deps.isSealed ?? (() => false);
     this.#logger = deps.logger;
+    this.#deadlineMs = deps.deadlineMs ?? CHECK_DEADLINE_MS;
   }
 
   /** Somebody decides by the reports where requests are sent, and should hear of it before they cannot be sent here. */
@@ -87,9 +92,11 @@ export class Health {
     };
   }
 
-  async #try({ name, essential, check }: HealthCheck): Promise<CheckResult> {
+  async #try(one: HealthCheck): Promise<CheckResult> {
+    const { name, essential, asks } = one;
     try {
-      await answeredWithin(check(), CHECK_DEADLINE_MS);
+      const answer = one.check().then(() => true);
+      if (!(await settledWithin(answer, this.#deadlineMs))) throw new NoAnswer(asks, this.#deadlineMs);
       if (this.#failed.delete(name)) this.#logger.info('health check succeeds again', { check: name });
       return { status: 'ok' };
     } catch (error) {
@@ -132,9 +139,15 @@ function sendReport(res: Response, status: number, report: object): void {
     .end(body);
 }
 
+class NoAnswer extends Error {
+  constructor(who: string | undefined, ms: number) {
+    super(`${who === undefined ? '' : `${who} `}did not answer within ${ms / 1000} s`);
+  }
+}
+
 /** Our own words are fit to be shown; those of libraries name hosts, users and paths, so only their code is. */
 function reasonFor(error: unknown): string {
-  if (hasCode(error, 'STORAGE_FAILED')) return error.message;
+  if (hasCode(error, 'STORAGE_FAILED') || error instanceof NoAnswer) return error.message;
   const { code } = (error ?? {}) as { code?: unknown };
   return typeof code === 'string' && /^[A-Z][A-Z0-9_]*$/.test(code) ? `not available (${code})` : 'not available';
 }

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { StorageFailed } from '../../src/errors.ts';
-import type { HealthCheck } from '../../src/http/health.ts';
+import { Health, type HealthCheck } from '../../src/http/health.ts';
+import { silentLogger } from '../../src/logger.ts';
 import { start } from './harness.ts';
 
 const ok = (name: string, essential = true): HealthCheck => ({ name, essential, check: async () => {} });
@@ -56,7 +57,23 @@ test('a check that hangs is a check that failed', async () => {
     {},
     { checks: [{ name: 'metadata', essential: false, check: () => new Promise(() => {}) }] },
   );
-  expect((await ask('GET /readyz')).json()).toMatchObject({ status: 'degraded' });
+  expect((await ask('GET /readyz')).json()).toMatchObject({
+    status: 'degraded',
+    checks: { metadata: { reason: 'did not answer within 2 s' } },
+  });
+});
+
+test('what hangs is named where the name of the check does not tell', async () => {
+  const health = new Health({
+    checks: [{ name: 'archives', essential: true, asks: 'bucket', check: () => new Promise(() => {}) }],
+    isDraining: () => false,
+    logger: silentLogger,
+    deadlineMs: 10,
+  });
+  expect(await health.report()).toEqual({
+    status: 'failing',
+    checks: { archives: { status: 'failing', reason: 'bucket did not answer within 0.01 s' } },
+  });
 });
 
 test('a check that throws at once is a check that failed', async () => {
