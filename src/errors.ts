@@ -123,15 +123,20 @@ export class LinkNotValid extends LarderError {
   readonly code = 'LINK_NOT_VALID';
 }
 
-/** Our own disk failed. `full` when there is no room left, `gone` when what was stored is not there any more. */
+/**
+ * Our own disk failed, or what takes its place. `full` when there is no room left, `gone` when what was stored is not there
+ * any more, `readable` when it is known that what is stored can be read all the same.
+ */
 export class StorageFailed extends LarderError {
   readonly code = 'STORAGE_FAILED';
   readonly full: boolean;
   readonly gone: boolean;
+  readonly readable: boolean;
 
-  constructor(operation: string, cause: unknown, options: { hint?: string } = {}) {
+  constructor(operation: string, cause: unknown, options: { hint?: string; readable?: boolean } = {}) {
     const reason = (cause as { code?: unknown } | null)?.code;
-    super(`${operation} failed${typeof reason === 'string' ? ` (${reason})` : ''}`, { ...options, cause });
+    super(`${operation} failed${typeof reason === 'string' ? ` (${reason})` : ''}`, { hint: options.hint, cause });
+    this.readable = options.readable ?? false;
     this.full = reason === 'ENOSPC' || reason === 'EDQUOT';
     this.gone = reason === 'ENOENT';
   }

@@ -1,5 +1,5 @@
 import { type RequestHandler, type Response, Router } from 'express';
-import { hasCode } from '../errors.ts';
+import { hasCode, type StorageFailed } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { settledWithin } from '../time-limit.ts';
 import { allowOnly } from './request-guards.ts';
@@ -11,7 +11,10 @@ export interface HealthCheck {
   readonly essential: boolean;
   /** What does not answer when the check takes too long, for the reason: `bucket`. */
   readonly asks?: string | undefined;
-  /** Resolves when all is well, rejects with the reason otherwise. */
+  /**
+   * Resolves when all is well, rejects with the reason otherwise. Requests do not fail, even if it is essential, when that is
+   * a StorageFailed of which what is stored is `readable`.
+   */
   check(): Promise<void>;
 }
 
@@ -103,7 +106,7 @@ export class Health {
       // Asked every few seconds: the change is news, the state is not.
       if (!this.#failed.has(name)) this.#logger.warn('health check failed', { check: name, error });
       this.#failed.add(name);
-      return { status: essential ? 'failing' : 'degraded', reason: reasonFor(error) };
+      return { status: essential && !isReadable(error) ? 'failing' : 'degraded', reason: reasonFor(error) };
     }
   }
 }
@@ -143,6 +146,10 @@ class NoAnswer extends Error {
   constructor(who: string | undefined, ms: number) {
     super(`${who === undefined ? '' : `${who} `}did not answer within ${ms / 1000} s`);
   }
+}
+
+function isReadable(error: unknown): boolean {
+  return hasCode(error, 'STORAGE_FAILED') && (error as StorageFailed).readable;
 }
 
 /** Our own words are fit to be shown; those of libraries name hosts, users and paths, so only their code is. */

@@ -103,7 +103,7 @@ export interface ArchiveStore {
   quarantine(stored: StoredArchive, reason: string): Promise<string | undefined>;
   /** Removes the archive and what is remembered of it. Absent is fine. */
   discard(archive: ProviderArchive): Promise<void>;
-  /** For `/readyz`: rejects when nothing can be written. */
+  /** For `/readyz`: rejects when nothing can be read or written. @throws StorageFailed, `readable` when it is only the writing */
   check(): Promise<void>;
   close(): Promise<void>;
 }

@@ -1,5 +1,6 @@
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, opendir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { StorageFailed } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { makeDirectory, mayNotWrite } from './make-directory.ts';
 import type { WorkDirectory } from './module-store.ts';
@@ -97,14 +98,21 @@ export class PartialFiles {
     await ofStorage('storing a file', sync(path));
   }
 
-  /** Rejects when nothing can be written. @throws StorageFailed */
+  /** Rejects when nothing can be read or written around here. @throws StorageFailed, `readable` when it is only the writing */
   async check(): Promise<void> {
+    await ofStorage('reading the data directory', readSome(dirname(this.#directory)));
+    try {
+      await this.#tryOut();
+    } catch (error) {
+      const cause = error instanceof StorageFailed ? error.cause : error;
+      throw new StorageFailed('writing to the data directory', cause, { readable: true });
+    }
+  }
+
+  async #tryOut(): Promise<void> {
     const { path, handle } = await this.create();
     try {
-      await ofStorage(
-        'writing to the data directory',
-        handle.writeFile('.').finally(() => handle.close()),
-      );
+      await handle.writeFile('.').finally(() => handle.close());
     } finally {
       await rm(path, { force: true }).catch(() => {});
     }
@@ -164,4 +172,10 @@ async function sync(path: string): Promise<void> {
   } finally {
     await handle.close();
   }
+}
+
+/** Reads an entry of a directory, if it has any. */
+async function readSome(path: string): Promise<void> {
+  const directory = await opendir(path);
+  await directory.read().finally(() => directory.close());
 }

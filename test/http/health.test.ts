@@ -76,6 +76,18 @@ test('what hangs is named where the name of the check does not tell', async () =
   });
 });
 
+test('where what is stored can be read and nothing be written, Larder is ready with limits', async () => {
+  const cause = Object.assign(new Error('write /srv'), { code: 'EROFS' });
+  const readOnly = new StorageFailed('writing', cause, { readable: true });
+  const { ask } = await start({}, { checks: [bad('archives', true, readOnly)] });
+  const answer = await ask('GET /readyz');
+  expect(answer.statusLine).toBe('HTTP/1.1 200 OK');
+  expect(answer.json()).toEqual({
+    status: 'degraded',
+    checks: { archives: { status: 'degraded', reason: 'writing failed (EROFS)' } },
+  });
+});
+
 test('a check that throws at once is a check that failed', async () => {
   const check = () => {
     throw new Error('no');

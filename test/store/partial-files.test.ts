@@ -21,6 +21,29 @@ const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * MINUTE_M
 /** Of a process that is not seen from here: in another container on this host, or on another machine. */
 const unseen = (host: string) => `${host}+00c0ffee-1-${randomUUID()}`;
 
+describe('a check', () => {
+  test('succeeds where files can be made, and leaves nothing', async () => {
+    await (await PartialFiles.open(join(directory, 'partial'), silentLogger)).check();
+    expect(await readdir(join(directory, 'partial'))).toEqual([]);
+  });
+
+  test('tells whether it is only the writing that fails', async () => {
+    const partials = await PartialFiles.open(join(directory, 'partial'), silentLogger);
+    await rm(join(directory, 'partial'), { recursive: true });
+    await writeFile(join(directory, 'partial'), 'in the way');
+    await expect(partials.check()).rejects.toMatchObject({
+      code: 'STORAGE_FAILED',
+      message: 'writing to the data directory failed (ENOTDIR)',
+      readable: true,
+    });
+    await rm(directory, { recursive: true });
+    await expect(partials.check()).rejects.toMatchObject({
+      message: 'reading the data directory failed (ENOENT)',
+      readable: false,
+    });
+  });
+});
+
 describe('a directory that replicas share', () => {
   test('a start leaves alone what others write, wherever they run', async () => {
     const [here, there] = [unseen(hostname()), unseen('another-host')];

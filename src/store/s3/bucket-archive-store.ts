@@ -226,7 +226,9 @@ export class BucketArchiveStore implements ArchiveStore {
   }
 
   async check(): Promise<void> {
-    await Promise.all([this.#deps.bucket.check(), this.#deps.partials.check()]);
+    // What is stored can be read without a disk, and not without the bucket.
+    await this.#deps.bucket.check();
+    await this.#deps.partials.check();
   }
 
   /** Waits for what is under way; the bucket stays open. */
