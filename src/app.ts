@@ -219,6 +219,7 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
     isSealed,
     logger,
   });
+  metrics.observeHealth(health);
   const handler = createHttpApplication({
     mirror: providers.mirror,
     releases: providers.releases,

@@ -1,8 +1,10 @@
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { LookUps } from './cache/look-ups.ts';
+import type { Health } from './http/health.ts';
 import type { MetricsSource } from './http/metrics-page.ts';
 import { RequestMetrics } from './http/request-metrics.ts';
 import { observeCaches } from './metrics/cache-metrics.ts';
+import { observeHealth } from './metrics/health-metrics.ts';
 import { HostLabels } from './metrics/host-labels.ts';
 import { StoreMetrics } from './metrics/store-metrics.ts';
 import { UpstreamMetrics } from './metrics/upstream-metrics.ts';
@@ -47,6 +49,11 @@ export class Metrics implements MetricsSource {
     const caches = { answers: this.requests.ready, ...observed.caches };
     observeCaches(this.#registry, caches);
     this.#caches = Object.values(caches);
+  }
+
+  /** Called once. Each scrape runs the checks, unless they are slow. */
+  observeHealth(health: Pick<Health, 'look'>): void {
+    observeHealth(this.#registry, health);
   }
 
   /** What has gone through since the start. */

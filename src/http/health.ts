@@ -47,6 +47,8 @@ export class Health {
   /** Checks that failed when they were last run. */
   readonly #failed = new Set<string>();
   #running: Promise<HealthReport> | undefined;
+  /** What the checks that were run last came to. */
+  #last: HealthReport['checks'] = {};
   /** By `performance.now()`. */
   #probedAt = Number.NEGATIVE_INFINITY;
 
@@ -86,12 +88,18 @@ export class Health {
     return this.#isDraining() ? { ...report, status: 'draining' } : report;
   }
 
+  /** What the checks come to now, or, where that takes longer than `ms`, came to when they were last run. Never rejects. */
+  async look(ms: number): Promise<HealthReport['checks']> {
+    return (await settledWithin(this.report(), ms))?.checks ?? this.#last;
+  }
+
   async #run(): Promise<HealthReport> {
     const results = await Promise.all(this.#checks.map(async (check) => [check.name, await this.#try(check)] as const));
+    this.#last = Object.fromEntries(results);
     const has = (status: CheckResult['status']) => results.some(([, result]) => result.status === status);
     return {
       status: has('failing') ? 'failing' : has('degraded') ? 'degraded' : 'ready',
-      checks: Object.fromEntries(results),
+      checks: this.#last,
     };
   }
 

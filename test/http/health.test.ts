@@ -1,7 +1,9 @@
+import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
 import { StorageFailed } from '../../src/errors.ts';
 import { Health, type HealthCheck } from '../../src/http/health.ts';
 import { silentLogger } from '../../src/logger.ts';
+import { observeHealth } from '../../src/metrics/health-metrics.ts';
 import { start } from './harness.ts';
 
 const ok = (name: string, essential = true): HealthCheck => ({ name, essential, check: async () => {} });
@@ -86,6 +88,29 @@ test('where what is stored can be read and nothing be written, Larder is ready w
     status: 'degraded',
     checks: { archives: { status: 'degraded', reason: 'writing failed (EROFS)' } },
   });
+});
+
+test('a look waits no longer than it may, and then tells of what was seen last', async () => {
+  let hang: Promise<void> = Promise.resolve();
+  const health = new Health({
+    checks: [{ name: 'archives', essential: true, check: () => hang }],
+    isDraining: () => false,
+    logger: silentLogger,
+    deadlineMs: 200,
+  });
+  expect(await health.look(5_000)).toEqual({ archives: { status: 'ok' } });
+  hang = new Promise(() => {});
+  expect(await health.look(1)).toEqual({ archives: { status: 'ok' } });
+  expect(await health.look(5_000)).toMatchObject({ archives: { status: 'failing' } });
+});
+
+test('whether checks succeed is a metric, of which workers tell the worst', async () => {
+  const registry = new Registry();
+  observeHealth(registry, { look: async () => ({ archives: { status: 'degraded' }, seal: { status: 'ok' } }) });
+  const text = await registry.metrics();
+  expect(text).toContain('larder_ready{check="archives"} 0');
+  expect(text).toContain('larder_ready{check="seal"} 1');
+  expect((await registry.getMetricsAsJSON())[0]).toMatchObject({ aggregator: 'min' });
 });
 
 test('a check that throws at once is a check that failed', async () => {
