@@ -5,6 +5,7 @@ import type { Closers } from './closers.ts';
 import type { Config } from './config.ts';
 import type { Logger } from './logger.ts';
 import { DriftReports } from './mirror/drift.ts';
+import { Forgettings } from './mirror/forgettings.ts';
 import { Seal } from './mirror/seal.ts';
 import { redisSettings } from './redis.ts';
 import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
@@ -69,15 +70,35 @@ export async function openShared(
     logger,
   });
   opened.add('seal', () => seal.close());
+  const forgettings = redis && (await Forgettings.open({ store: metadataStore, logger }));
+  const [tellWorkers, settleWorkers] = [telling(FORGETTING), telling(SETTLING)];
   const cache = new MetadataCache({
     store: metadataStore,
     changes,
-    tellOthers: telling(FORGETTING),
+    tellOthers: async (key) => {
+      forgettings?.note({ key });
+      await tellWorkers?.(key);
+    },
     logger,
     deadlineMs: config.limits.metadataDeadline,
   });
   opened.add('cache', () => cache.close());
-  const drift = new DriftReports({ logger, tellOthers: telling(SETTLING) });
+  const drift = new DriftReports({
+    logger,
+    tellOthers: (subject) => {
+      forgettings?.note({ subject });
+      void settleWorkers?.(subject);
+    },
+  });
+  forgettings?.watch({
+    forget: (key) => cache.forgetHere(key),
+    settle: (subject) => drift.settleHere(subject),
+    forgetAll: () => {
+      cache.forgetHere();
+      drift.settleHere();
+    },
+  });
+  if (forgettings) opened.add('forgettings', () => forgettings.close());
   worker?.line.hear(SEALING, () => seal.look());
   worker?.line.hear(FORGETTING, (key) => cache.forgetHere(String(key)));
   worker?.line.hear(SETTLING, (subject) => drift.settleHere(String(subject)));

@@ -162,11 +162,11 @@ export class MetadataCache {
     await this.#tellOthers(key);
   }
 
-  /** The same of this process alone: the store has forgotten it already. */
-  forgetHere(key: string): void {
+  /** The same of this process alone: the store has forgotten it already. Without a key all that is in memory. */
+  forgetHere(key?: string): void {
     this.#forgets += 1;
     this.#changes.note();
-    this.#memory.delete(key);
+    for (const one of key === undefined ? [...this.#memory.keys()] : [key]) this.#memory.delete(one);
   }
 
   /** Resolves when every write to the store begun so far is done or has failed. */

@@ -7,6 +7,7 @@ import { NotFound } from '../errors.ts';
 import type { LockDeps } from '../http/admin-lock.ts';
 import { createLogger, type Logger, silentLogger } from '../logger.ts';
 import { DriftReports } from '../mirror/drift.ts';
+import { Forgettings } from '../mirror/forgettings.ts';
 import { Inventory } from '../mirror/inventory.ts';
 import { LockCompletion } from '../mirror/lock-completion.ts';
 import { forgetModuleRelease, ModulePurge } from '../mirror/module-purge.ts';
@@ -108,6 +109,8 @@ export class DataDirectory {
   async openPurge(): Promise<{
     readonly purge: Purge;
     readonly modulePurge: ModulePurge;
+    /** Running servers hear of it, through Redis. */
+    readonly isHeard: boolean;
     close(): Promise<void>;
   }> {
     const { data, limits } = this.#config;
@@ -116,8 +119,15 @@ export class DataDirectory {
     const metadata = redis
       ? await openRedisMetadata({ ...redis, logger })
       : await openEmbeddedMetadata(path.join(data, paths.metadata), { logger });
-    const cache = new MetadataCache({ store: metadata, logger, deadlineMs: limits.metadataDeadline });
+    const forgettings = redis && (await Forgettings.open({ store: metadata, logger }));
+    const cache = new MetadataCache({
+      store: metadata,
+      tellOthers: async (key) => forgettings?.note({ key }),
+      logger,
+      deadlineMs: limits.metadataDeadline,
+    });
     return {
+      isHeard: redis !== undefined,
       purge: new Purge({
         store: this.#store,
         drift: this.#drift,
@@ -134,6 +144,7 @@ export class DataDirectory {
       }),
       close: async () => {
         await cache.close();
+        await forgettings?.close();
         await metadata.close();
       },
     };

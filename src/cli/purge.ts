@@ -109,12 +109,13 @@ async function server(url: string, options: ServerOptions): Promise<Place> {
 
 async function dataDirectory({ config }: PurgeOptions): Promise<Place> {
   const here = await DataDirectory.open(config);
-  const { close, ...purges } = await here.openPurge();
+  const { close, isHeard, ...purges } = await here.openPurge();
   const audit = here.openAudit();
   return {
-    afterwards:
-      'A server that is running on this directory may go by what it remembers for as long as that is fresh ' +
-      '(freshness.packages); with --server it forgets at once.',
+    afterwards: isHeard
+      ? 'Servers that are running forget it within seconds, as soon as they reach Redis; with --server one does at once.'
+      : 'A server that is running on this directory may go by what it remembers for as long as that is fresh ' +
+        '(freshness.packages); with --server it forgets at once.',
     purge: async ({ address, version, platform, unused, pinned }, dryRun) => {
       const selection = {
         address: parseAddress(address),

@@ -67,9 +67,10 @@ export class DriftReports {
     this.#tellOthers(subject.toString());
   }
 
-  /** The same of this process alone. @param subject as text */
-  settleHere(subject: string): void {
-    this.#reports.delete(subject);
+  /** The same of this process alone. @param subject as text; without it all: what has not been settled is noticed again */
+  settleHere(subject?: string): void {
+    if (subject === undefined) this.#reports.clear();
+    else this.#reports.delete(subject);
   }
 }
 

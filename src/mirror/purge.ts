@@ -36,8 +36,8 @@ export interface PurgedVersion extends Purged {
 /**
  * Removes what is stored, and forgets what it was compared with: upstream's present bytes then are the first ones seen.
  *
- * A download that is under way is not stopped; what it brings is stored. Other servers on the same data (not the other
- * workers of this one) go on with what they remember until that is no longer fresh.
+ * A download that is under way is not stopped; what it brings is stored. Other servers on the same data forget it within
+ * seconds where they share a Redis, and go on with what they remember until that is no longer fresh where they do not.
  */
 export class Purge {
   readonly #store: ArchiveStore;

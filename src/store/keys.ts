@@ -54,6 +54,8 @@ export const metadataKeys = {
   scheduled: (schedule: string, due: string): string => `${METADATA_VERSION}:scheduled:${schedule}:${due}`,
   /** Whether somebody sealed the mirror. */
   seal: `${METADATA_VERSION}:seal`,
+  /** The last of what operators had forgotten. */
+  forgettings: `${METADATA_VERSION}:forgettings`,
   /** Which replicas have written down what went through them. */
   traffic: `${METADATA_VERSION}:traffic`,
   /** What went through one replica. */
