@@ -12,6 +12,7 @@ import { addLock } from './cli/lock.ts';
 import { addLs } from './cli/ls.ts';
 import { addPin, addUnpin } from './cli/pin.ts';
 import { addPurge } from './cli/purge.ts';
+import { keepSdkQuiet } from './cli/quiet-sdk.ts';
 import { addRotateLinks } from './cli/rotate-links.ts';
 import { addSeal } from './cli/seal.ts';
 import { addServe } from './cli/serve.ts';
@@ -56,6 +57,7 @@ addRotateLinks(program);
 const isServer = () => program.args[0] === 'serve';
 endWithReaders([process.stdout, process.stderr], isServer);
 
+keepSdkQuiet();
 try {
   await program.parseAsync();
 } catch (error) {
