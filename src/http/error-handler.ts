@@ -1,6 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import type { ErrorRequestHandler, Request, Response } from 'express';
-import type { LarderError, StorageFailed, UnreachableReason, UpstreamUnreachable } from '../errors.ts';
+import {
+  hasCode,
+  type LarderError,
+  type StorageFailed,
+  type UnreachableReason,
+  type UpstreamUnreachable,
+} from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { RequestError } from './request-error.ts';
 import { notesOf } from './respond.ts';
@@ -52,9 +58,21 @@ const STATUS: Readonly<Record<string, (error: never) => number>> = {
   LINK_NOT_VALID: () => 403,
 };
 
+const REDIS_HINT =
+  'jobs under way go on, and cannot be looked at; what is stored is served all the same; /readyz says under "metadata" when it is back';
+
+/** Archives never depend on Redis; what does is in its hands, and is over when Redis is back. */
+function isOfRedis(error: unknown): error is StorageFailed {
+  return hasCode(error, 'STORAGE_FAILED') && (error as Partial<StorageFailed>).store === 'redis';
+}
+
 /** Looks an error up in the table. What is not in it is our own fault, and its details are nobody's business. */
 export function answerFor(error: unknown): ErrorAnswer {
   if (error instanceof RequestError) return error;
+  if (isOfRedis(error)) {
+    const message = `Redis does not answer as it should (${error.message}); no job can be begun until it does`;
+    return { status: 503, code: 'REDIS_UNAVAILABLE', message, hint: REDIS_HINT };
+  }
   const named = String((error as { code?: unknown } | null)?.code);
   const status = Object.hasOwn(STATUS, named) ? STATUS[named] : undefined;
   if (status) {

@@ -19,13 +19,23 @@ export class KeyvMetadataStore implements MetadataStore {
   readonly #timeLimitMs: number;
   readonly #checking: Checking;
   readonly tellsTrouble: boolean;
+  /** What is said of its failures. */
+  readonly #failure: { readonly store?: 'redis' | undefined };
   #closed = false;
 
   /** `keyv` is this store's own from now on: its error handling and its deserializer are set, and `close` disconnects it. */
-  constructor(deps: { keyv: Keyv; timeLimitMs: number; checking?: Checking; tellsTrouble?: boolean }) {
+  constructor(deps: {
+    keyv: Keyv;
+    timeLimitMs: number;
+    checking?: Checking;
+    tellsTrouble?: boolean;
+    /** What is in trouble when it fails, for those who are told. */
+    store?: 'redis';
+  }) {
     this.#keyv = deps.keyv;
     this.#timeLimitMs = deps.timeLimitMs;
     this.#checking = deps.checking ?? { what: 'metadata check', check: () => this.#keyv.get(CHECK_KEY) };
+    this.#failure = { store: deps.store };
     this.tellsTrouble = deps.tellsTrouble ?? false;
     this.#keyv.throwOnErrors = true;
     // Failures reach whoever asked. Emitted as well, they would end the process for want of a listener.
@@ -43,7 +53,7 @@ export class KeyvMetadataStore implements MetadataStore {
   async put(key: string, { value, fetchedAt }: MetadataEntry, keepForMs: number): Promise<void> {
     const ttl = Math.ceil(Math.min(Math.max(keepForMs, 1), MAX_TTL_MS));
     const taken = await this.#limited('metadata write', () => this.#keyv.set(key, { value, fetchedAt }, ttl));
-    if (!taken) throw new StorageFailed('metadata write', new Error('the storage did not take the entry'));
+    if (!taken) throw new StorageFailed('metadata write', new Error('not taken'), this.#failure);
   }
 
   /** @throws StorageFailed when the entry may still be there. */
@@ -68,7 +78,7 @@ export class KeyvMetadataStore implements MetadataStore {
       if (this.#closed) throw new Error('the store is closed');
       return await answeredWithin(run(), this.#timeLimitMs);
     } catch (error) {
-      throw new StorageFailed(operation, error);
+      throw new StorageFailed(operation, error, this.#failure);
     }
   }
 }

@@ -30,6 +30,7 @@ export async function openRedisMetadata(
     timeLimitMs: TIME_LIMIT_MS,
     checking: { what: 'using redis', check: () => connection.check() },
     tellsTrouble: true,
+    store: 'redis',
   });
 }
 

@@ -46,6 +46,24 @@ test.each([
   expect((await log.entry('request')).fields).toMatchObject({ status, outcome: error.code });
 });
 
+test('what rests in Redis alone is not to be had while it is away, and that is said of Redis', async () => {
+  const away = new StorageFailed('metadata read', Object.assign(new Error('10.0.0.1'), { code: 'ECONNREFUSED' }), {
+    store: 'redis',
+  });
+  const { ask, log } = await start({ listVersions: () => Promise.reject(away) });
+  const answer = await ask(`GET ${WIDGET_PATH}/index.json`);
+  expect(answer.statusLine).toBe('HTTP/1.1 503 Service Unavailable');
+  expect(answer.json()).toMatchObject({
+    errors: [
+      'Redis does not answer as it should (metadata read failed (ECONNREFUSED)); no job can be begun until it does',
+    ],
+    code: 'REDIS_UNAVAILABLE',
+    hint: expect.stringContaining('/readyz'),
+  });
+  expect(answer.body.toString()).not.toContain('10.0.0.1');
+  expect((await log.entry('request')).fields).toMatchObject({ status: 503, outcome: 'REDIS_UNAVAILABLE' });
+});
+
 test.each([
   [undefined, '1'],
   [0, '1'],

@@ -45,6 +45,16 @@ describe('KeyvMetadataStore', () => {
     await expect(store.close()).rejects.toThrow(why);
   });
 
+  it('says what is in trouble, where that is another service', async () => {
+    const keyv = () => new Keyv({ store: new Map(), namespace: 'ns' });
+    for (const store of ['redis', undefined] as const) {
+      const closed = new KeyvMetadataStore({ keyv: keyv(), timeLimitMs: TIME_LIMIT_MS, ...(store && { store }) });
+      await closed.close();
+      const failure = await closed.get('k').catch((error: unknown) => error);
+      expect(failure).toMatchObject({ code: 'STORAGE_FAILED', store });
+    }
+  });
+
   it('does not report a write as done that the storage declined', async () => {
     const store = storeOver((async () => false) as unknown as () => Promise<never>);
     await expect(store.put('k', ENTRY, 1_000)).rejects.toMatchObject({ code: 'STORAGE_FAILED' });

@@ -44,8 +44,8 @@ export function overviewRoutes(deps: OverviewDeps & { readonly pages: Pages }): 
       traffic?.points(range) ?? [],
       health.report(),
       index.page({ where: client.mayAdministerAll ? undefined : ({ address }) => mayHave(address), limit: 0 }),
-      // What cannot be read is no reason to show nothing.
-      jobs?.list().catch(() => []) ?? [],
+      // What cannot be read is no reason to show nothing else.
+      jobs ? jobs.list().catch(() => undefined) : [],
     ]);
     const content = overview({
       range,
@@ -56,7 +56,7 @@ export function overviewRoutes(deps: OverviewDeps & { readonly pages: Pages }): 
       stored,
       seal: seal?.state(),
       jobs: all
-        .filter(({ state, by }) => state === 'running' && (client.mayAdministerAll || by === client.subject))
+        ?.filter(({ state, by }) => state === 'running' && (client.mayAdministerAll || by === client.subject))
         .map(jobDocument),
       drift: inventory.drift({ mayHave }),
       refusals: client.mayAdministerAll ? refusals.all : [],

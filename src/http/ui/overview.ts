@@ -27,7 +27,8 @@ export interface Overview {
   readonly health: HealthReport;
   readonly stored: { readonly total: number; readonly isWhole: boolean };
   readonly seal: ReturnType<Seal['state']> | undefined;
-  readonly jobs: readonly ReturnType<typeof jobDocument>[];
+  /** Those that run; `undefined` while nobody can tell. */
+  readonly jobs: readonly ReturnType<typeof jobDocument>[] | undefined;
   readonly drift: DriftReports['all'];
   readonly refusals: readonly Refusal[];
   readonly client: Client;
@@ -51,7 +52,7 @@ ${trafficPlots(points, range)}
 </div>
 </div>
 <div class="columns even">
-<section aria-labelledby="running"><h2 id="running">Jobs that run</h2><div id="running-jobs"${seen.jobs.length > 0 && html` data-refresh="2"`}>${runningJobs(seen)}</div></section>
+<section aria-labelledby="running"><h2 id="running">Jobs that run</h2><div id="running-jobs"${seen.jobs?.length !== 0 && html` data-refresh="2"`}>${runningJobs(seen)}</div></section>
 <section aria-labelledby="trouble"><h2 id="trouble">Trouble</h2>${troubleCounts(seen)}</section>
 </div>`;
 }
@@ -141,6 +142,8 @@ function sealPanel({ seal, client }: Overview): Markup {
 }
 
 function runningJobs({ jobs }: Overview): Markup {
+  if (!jobs)
+    return html`<p>${tag('warn', 'Not known')} What jobs are kept in (Redis, where there is one) does not answer.</p>`;
   if (jobs.length === 0) return html`<p class="empty">None. <a href="jobs">Warm something</a></p>`;
   return html`<ul class="lines">${jobs.map((job) => {
     const { items, waiting } = job.totals;

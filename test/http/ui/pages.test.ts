@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
+import { StorageFailed } from '../../../src/errors.ts';
 import type { AdminDeps } from '../../../src/http/admin.ts';
 import { Pin } from '../../../src/mirror/pins.ts';
 import type { TrafficPoint } from '../../../src/mirror/traffic-history.ts';
@@ -46,6 +47,26 @@ describe('the overview', () => {
     // Nothing was asked for in the second minute: a ratio of nothing is no line.
     expect(page.match(/class="line first" d="([^"]*)"/)?.[1]?.match(/M/g)).toHaveLength(2);
     expect(text).toContain('2026-03-01 08:02 5 4 2 2 1 1.0 MiB 0 B 2026-03-01 08:00 30 90 10 0 0 1.0 GiB 1.0 MiB');
+  });
+
+  it('does not take jobs for none that nobody can tell of, and their page says in its frame who cannot', async () => {
+    const cause = Object.assign(new Error('connect'), { code: 'ECONNREFUSED' });
+    const away = async () => Promise.reject(new StorageFailed('metadata read', cause, { store: 'redis' }));
+    const jobs = { list: away, head: away } as unknown as AdminDeps['jobs'];
+    const { signIn } = await startDashboard({ admin: { jobs } });
+    const visitor = await signIn();
+    const overview = textOf(await visitor.text('/'));
+    expect(overview).toContain('Jobs that run Not known What jobs are kept in');
+    expect(overview).not.toContain('None. Warm something');
+    for (const path of ['/jobs', '/jobs/01234567']) {
+      const answer = await visitor.get(path);
+      expect(answer.status).toBe(503);
+      const page = await answer.text();
+      expect(page).toContain('<nav aria-label="Dashboard">');
+      expect(textOf(page)).toContain(
+        'Redis does not answer as it should (metadata read failed (ECONNREFUSED)); no job',
+      );
+    }
   });
 
   it('says that there was nothing rather than drawing it', async () => {
