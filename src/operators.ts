@@ -67,7 +67,7 @@ export function assembleOperators(
     gaps: new Gaps({ reader, policy, archives: store, modules: modules.store, tooNew }),
     inventory: new Inventory({ store, modules: modules.store, pins, drift }),
     jobs: warming.jobs,
-    purge: new Purge({ store, metadata, drift, pins, logger }),
+    purge: new Purge({ store, metadata, drift, pins, arrivals: providers.archives, logger }),
     modulePurge: new ModulePurge({
       store: modules.store,
       metadata: { forget: (release) => forgetModuleRelease(cache, release) },

@@ -4,12 +4,14 @@ import type { Logger } from '../logger.ts';
 import { loggerFor, type RequestOrigin } from '../request-origin.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import type { Leases } from '../store/leases.ts';
+import { settledWithin } from '../time-limit.ts';
 import { NO_TRACER, type Tracer } from '../tracer.ts';
 import { announcing } from './announcing.ts';
 import { ArchiveDownload } from './archive-download.ts';
 import type { OnDrift } from './archive-fetch.ts';
 import { DetachedRuns } from './detached-runs.ts';
 import { LookUps } from './look-ups.ts';
+import { Mismatches } from './mismatches.ts';
 import type { ArchiveSource, ReadableArchive } from './readable-archive.ts';
 import { SingleFlight } from './single-flight.ts';
 import { storedReadable } from './stored-readable.ts';
@@ -27,6 +29,7 @@ export class ArchiveCache {
   readonly #onDrift: OnDrift | undefined;
   readonly #maxUntoldBytes: number | undefined;
   readonly #lookUps = new SingleFlight<StoredArchive | undefined>();
+  readonly #mismatches: Mismatches;
   readonly #downloads: DetachedRuns<ArchiveDownload>;
 
   constructor(deps: {
@@ -42,6 +45,8 @@ export class ArchiveCache {
     onStored?: (stored: StoredArchive) => void;
     /** Told when something else was stored while an archive was fetched. */
     onDrift?: OnDrift;
+    /** How long a download with wrong bytes is not tried again, in milliseconds, if not as usual. */
+    mismatchKeepMs?: number;
     /** The most that is taken of an archive whose length nobody tells, if not what is usual. */
     maxUntoldBytes?: number;
   }) {
@@ -50,6 +55,7 @@ export class ArchiveCache {
     this.#logger = deps.logger;
     this.#tracer = deps.tracer ?? NO_TRACER;
     this.#onDrift = deps.onDrift;
+    this.#mismatches = new Mismatches({ keepMs: deps.mismatchKeepMs });
     this.#maxUntoldBytes = deps.maxUntoldBytes;
     this.#announce = announcing({
       tell: deps.onStored,
@@ -82,7 +88,8 @@ export class ArchiveCache {
 
   /**
    * Arriving: joined. Stored: from the store. Absent: `load` says where it comes from, and it is readable as soon as
-   * upstream begins to answer. Failures reach everybody who waits, and are not remembered.
+   * upstream begins to answer. Failures reach everybody who waits, and are not remembered; but wrong bytes are for some
+   * seconds.
    * @param origin the request that it is read for; a download tells of the one that began it
    * @throws what `load` and the source throw; IntegrityMismatch, StorageFailed
    */
@@ -93,6 +100,18 @@ export class ArchiveCache {
   ): Promise<ReadableArchive> {
     const readable = await this.#read(archive, load, origin);
     return unlessGone(readable, () => this.#read(archive, load, origin));
+  }
+
+  /** Resolves when those are stored, or failed, of which all bytes have come; or after `timeoutMs`. Never rejects. */
+  async putAway(isMeant: (archive: ProviderArchive) => boolean, timeoutMs: number): Promise<void> {
+    const arrivals = this.#downloads.all.filter(({ archive }) => isMeant(archive)).map(({ arrival }) => arrival);
+    const ends = arrivals.map((arrival) => (arrival?.isVerified ? arrival.settled().catch(() => {}) : undefined));
+    await settledWithin(Promise.all(ends), timeoutMs);
+  }
+
+  /** Those that came with wrong bytes may be tried again at once. */
+  forgetMismatches(isMeant: (archive: ProviderArchive) => boolean): void {
+    this.#mismatches.forget(isMeant);
   }
 
   /** Resolves when no download is running any more, or after `timeoutMs`. */
@@ -148,6 +167,7 @@ export class ArchiveCache {
         }),
         load,
         onDrift: this.#onDrift,
+        mismatches: this.#mismatches,
         maxUntoldBytes: this.#maxUntoldBytes,
         onEnd: (stored) => {
           onEnd();

@@ -1,5 +1,5 @@
 import type { ProviderArchive } from '../address/archive.ts';
-import type { LarderError } from '../errors.ts';
+import { hasCode, type LarderError } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import { leaseKeys } from '../store/keys.ts';
@@ -11,6 +11,7 @@ import type { Arrival } from './arrival.ts';
 import { formatNote } from './arrival-note.ts';
 import type { DetachedRun } from './detached-runs.ts';
 import { DistantArrival } from './distant-arrival.ts';
+import type { Mismatches } from './mismatches.ts';
 import type { ArchiveSource, ReadableArchive } from './readable-archive.ts';
 import { WaitingRoom } from './waiting-room.ts';
 
@@ -27,6 +28,7 @@ export class ArchiveDownload implements DetachedRun {
   readonly #load: () => Promise<ArchiveSource>;
   readonly #onEnd: (stored: StoredArchive | undefined) => void;
   readonly #onDrift: OnDrift;
+  readonly #mismatches: Mismatches | undefined;
   readonly #maxUntoldBytes: number | undefined;
   readonly #abort = new AbortController();
   readonly #room: WaitingRoom;
@@ -43,6 +45,8 @@ export class ArchiveDownload implements DetachedRun {
     /** Called once, before anybody who waits hears of the end: from now on the store knows better. */
     onEnd: (stored: StoredArchive | undefined) => void;
     onDrift?: OnDrift | undefined;
+    /** Downloads that are not tried again at once. */
+    mismatches?: Mismatches | undefined;
     /** The most that is taken of an archive whose length nobody tells. */
     maxUntoldBytes?: number | undefined;
   }) {
@@ -54,6 +58,7 @@ export class ArchiveDownload implements DetachedRun {
     this.#load = deps.load;
     this.#onEnd = deps.onEnd;
     this.#onDrift = deps.onDrift ?? (() => {});
+    this.#mismatches = deps.mismatches;
     this.#maxUntoldBytes = deps.maxUntoldBytes;
     this.#room = new WaitingRoom({ store: deps.store });
   }
@@ -95,6 +100,7 @@ export class ArchiveDownload implements DetachedRun {
     const source = await unlessAborted(this.#load(), this.#abort.signal);
     const adopted = await this.#store.adopt(this.archive, source);
     if (adopted) return { stored: adopted, isNew: true };
+    this.#mismatches?.demandNone(this.archive, source.sha256);
     return this.#leases ? this.#obtainTogether(source, this.#leases) : this.#fetch(source);
   }
 
@@ -136,7 +142,7 @@ export class ArchiveDownload implements DetachedRun {
     }
   }
 
-  #fetch(source: ArchiveSource, together?: { lease: Lease; predecessor: Predecessor }): Promise<Obtained> {
+  async #fetch(source: ArchiveSource, together?: { lease: Lease; predecessor: Predecessor }): Promise<Obtained> {
     const fetch = new ArchiveFetch({
       archive: this.archive,
       store: this.#store,
@@ -148,7 +154,12 @@ export class ArchiveDownload implements DetachedRun {
       maxUntoldBytes: this.#maxUntoldBytes,
       onProgress: together && ((progress) => void together.lease.note(noteOf(source, progress))),
     });
-    return fetch.run(together?.predecessor);
+    try {
+      return await fetch.run(together?.predecessor);
+    } catch (error) {
+      if (hasCode(error, 'INTEGRITY_MISMATCH')) this.#mismatches?.note(this.archive, source.sha256, error);
+      throw error;
+    }
   }
 }
 

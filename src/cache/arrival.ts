@@ -51,6 +51,11 @@ export class Arrival implements ReadableArchive {
     return this.#written;
   }
 
+  /** Everything has come in and is right: it is being put away. */
+  get isVerified(): boolean {
+    return this.#isVerified;
+  }
+
   /** So many bytes have come in. */
   grewTo(written: number): void {
     this.#written = written;

@@ -47,6 +47,11 @@ export class DetachedRuns<R extends DetachedRun> {
     return this.#underWay.get(key);
   }
 
+  /** Those that are under way or wait for their turn. */
+  get all(): readonly R[] {
+    return [...this.#underWay.values()];
+  }
+
   /**
    * The run that is under way, or a new one. After `close` a new one is broken off before it begins.
    * @param begin makes it; it calls `onEnd` once its outcome is known, before it tells those who wait: who comes then

@@ -1,7 +1,9 @@
 import { ProviderArchive } from '../address/archive.ts';
 import type { Platform } from '../address/platform.ts';
 import type { ProviderAddress } from '../address/provider.ts';
+import { ProviderPattern } from '../address/provider-pattern.ts';
 import type { Version } from '../address/version.ts';
+import type { ArchiveCache } from '../cache/archive-cache.ts';
 import { hasCode } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
@@ -11,6 +13,9 @@ import { isVersion, type Selection, selectedProviders } from './inventory.ts';
 import type { Pins } from './pins.ts';
 import type { ProviderMetadata } from './provider-metadata.ts';
 import { newestFirst, type Planned, type Purged, removeAndForget, unusedOf, VersionPurge } from './version-purge.ts';
+
+/** For what has reached its readers to be stored, in milliseconds: whoever saw a download end means that archive, too. */
+const PUT_AWAY_MS = 2_000;
 
 /** What is to be removed. */
 export interface PurgeSelection extends Selection {
@@ -36,13 +41,15 @@ export interface PurgedVersion extends Purged {
 /**
  * Removes what is stored, and forgets what it was compared with: upstream's present bytes then are the first ones seen.
  *
- * A download that is under way is not stopped; what it brings is stored. Other servers on the same data forget it within
+ * A download that is under way is not stopped; what it brings is stored. One of which all bytes have come is waited for, and
+ * removed. Other servers on the same data forget it within
  * seconds where they share a Redis, and go on with what they remember until that is no longer fresh where they do not.
  */
 export class Purge {
   readonly #store: ArchiveStore;
   readonly #metadata: Pick<ProviderMetadata, 'forget'>;
   readonly #drift: Pick<DriftReports, 'all' | 'settle'>;
+  readonly #arrivals: Pick<ArchiveCache, 'putAway' | 'forgetMismatches'> | undefined;
   readonly #purge: VersionPurge<ProviderAddress, PurgedVersion, PurgeSelection>;
   readonly #logger: Logger;
 
@@ -52,9 +59,12 @@ export class Purge {
     drift: Pick<DriftReports, 'all' | 'settle'>;
     /** Without, nothing is pinned. */
     pins?: Pick<Pins, 'look'> | undefined;
+    /** Without, nothing is arriving. */
+    arrivals?: Pick<ArchiveCache, 'putAway' | 'forgetMismatches'> | undefined;
     logger: Logger;
   }) {
     this.#store = deps.store;
+    this.#arrivals = deps.arrivals;
     this.#metadata = deps.metadata;
     this.#drift = deps.drift;
     this.#logger = deps.logger;
@@ -70,13 +80,17 @@ export class Purge {
   }
 
   /** What `run` would remove, version by version. Changes nothing. @throws StorageFailed */
-  plan(selection: PurgeSelection): AsyncGenerator<PurgedVersion> {
-    return this.#purge.plan(selection);
+  async *plan(selection: PurgeSelection): AsyncGenerator<PurgedVersion> {
+    await this.#arrivals?.putAway(isMeantBy(selection), PUT_AWAY_MS);
+    yield* this.#purge.plan(selection);
   }
 
   /** Each version that comes is gone, unless it is pinned; what has not come yet is as it was. @throws StorageFailed */
-  run(selection: PurgeSelection): AsyncGenerator<PurgedVersion> {
-    return this.#purge.run(selection);
+  async *run(selection: PurgeSelection): AsyncGenerator<PurgedVersion> {
+    const isMeant = isMeantBy(selection);
+    await this.#arrivals?.putAway(isMeant, PUT_AWAY_MS);
+    this.#arrivals?.forgetMismatches(isMeant);
+    yield* this.#purge.run(selection);
   }
 
   async *#planOf(provider: ProviderAddress, selection: PurgeSelection): AsyncGenerator<Planned<PurgedVersion>> {
@@ -153,6 +167,15 @@ export class Purge {
       return [];
     }
   }
+}
+
+function isMeantBy(selection: PurgeSelection): (archive: ProviderArchive) => boolean {
+  const { address, platform, mayHave } = selection;
+  return (archive) =>
+    (address === undefined || (address instanceof ProviderPattern && address.matches(archive.provider))) &&
+    isVersion(selection, archive.version) &&
+    (platform === undefined || platform.toString() === archive.platform.toString()) &&
+    (mayHave?.(archive.provider) ?? true);
 }
 
 function archivesNamed(provider: ProviderAddress, name: string): ProviderArchive[] {

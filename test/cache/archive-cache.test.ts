@@ -408,6 +408,35 @@ describe('wrong bytes', () => {
     expect(stored).toEqual([]);
   });
 
+  test('are remembered for a while, so that not everybody who asks costs a whole download', async () => {
+    const source = new ScriptedSource(500_000, whole);
+    const actual = source.promised;
+    source.promised = sha256Hex(Buffer.from('promised'));
+    for (const _ of ['first', 'second', 'third']) {
+      await expect(readWhole(source)).rejects.toMatchObject({ code: 'INTEGRITY_MISMATCH' });
+      await cache.drain(5_000);
+    }
+    expect(source.offsets).toEqual([0]);
+    cache.forgetMismatches((one) => one === other);
+    await expect(readWhole(source)).rejects.toMatchObject({ code: 'INTEGRITY_MISMATCH' });
+    expect(source.offsets).toEqual([0]);
+    cache.forgetMismatches((one) => one === archive);
+    await expect(readWhole(source)).rejects.toMatchObject({ code: 'INTEGRITY_MISMATCH' });
+    expect(source.offsets).toEqual([0, 0]);
+    // What is promised otherwise by now is tried.
+    await cache.drain(5_000);
+    source.promised = actual;
+    expect((await readWhole(source)).equals(source.bytes)).toBe(true);
+  });
+
+  test('are not remembered for longer than that', async () => {
+    cache = new ArchiveCache({ store, logger: silentLogger, concurrentDownloads: 1, mismatchKeepMs: 1 });
+    const source = new ScriptedSource(1_000, (rest, opening) => inChunks(opening === 1 ? Buffer.from('wrong') : rest));
+    source.size = undefined;
+    await expect(readWhole(source)).rejects.toMatchObject({ code: 'INTEGRITY_MISMATCH' });
+    await expect.poll(() => readWhole(source).catch(() => undefined), { timeout: 10_000 }).toEqual(source.bytes);
+  });
+
   test('more bytes than announced are not waited for', async () => {
     const source = new ScriptedSource(500_000, async function* (rest) {
       for (;;) yield rest;

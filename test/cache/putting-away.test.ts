@@ -71,6 +71,21 @@ test('a verified archive has reached its readers, also late ones, before it is s
   expect(source.loads).toBe(1);
 });
 
+test('a verified archive that is being put away can be waited for, for a time', async () => {
+  const disk = gate();
+  const cache = cacheBefore(() => disk.passed);
+  const source = new ScriptedSource(300_000, (rest) => inChunks(rest));
+  await buffer(await (await cache.read(archive, source.load)).stream());
+  await cache.putAway(() => true, 10);
+  await cache.putAway(() => false, 3_600_000);
+  expect(await store.find(archive)).toBeUndefined();
+  const put = cache.putAway((one) => one === archive, 3_600_000);
+  disk.open();
+  await put;
+  expect(await store.find(archive)).toMatchObject({ sha256: source.promised });
+  await cache.close();
+});
+
 test('R83: a verified archive that cannot be kept is served all the same, and fetched again by the next', async () => {
   const disk = gate();
   let failures = 0;

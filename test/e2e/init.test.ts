@@ -196,6 +196,8 @@ function suite(program: 'terraform' | 'tofu', store: 'embedded' | 'redis'): void
     expect(await readdir(join(larder.setup.dataDirectory, 'partial'))).toEqual([]);
 
     tampered.remove();
+    // For some seconds wrong bytes are not fetched again.
+    await expect.poll(async () => (await http.get(archive)).status, { timeout: 20_000, interval: 200 }).toBe(200);
     expectSuccess(await init(larder));
     await expect.poll(() => zipsIn(larder)).toEqual(['terraform-provider-widget_1.2.3_linux_amd64.zip']);
   });

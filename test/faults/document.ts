@@ -17,8 +17,8 @@ What a failure means to \`tofu init\` and \`terraform init\` is told in
 - JSON answers come within \`limits.metadataDeadline\`, whatever upstream does.
 - Errors are JSON and name the host that is in trouble.
 - Nothing of what went wrong is kept. Once upstream is well again the next answer is right: after a host could not be
-  reached it is left alone for 5 seconds, after a 429 for as long as it asks for (a minute at most), and a 404 is
-  remembered for \`freshness.absent\`.
+  reached it is left alone for 5 seconds, after a 429 for as long as it asks for (a minute at most), an archive that came
+  with other bytes than promised is not fetched again for 3 seconds, and a 404 is remembered for \`freshness.absent\`.
 
 **What fails** is the one request that the column is about:
 `;

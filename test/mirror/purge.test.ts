@@ -136,6 +136,35 @@ describe('what is purged', () => {
     return { store, drift, purge, forgotten, left };
   }
 
+  it('includes what has just reached its readers, which is waited for, and what had wrong bytes is tried again', async () => {
+    const { store, drift } = await begin();
+    const asked: string[] = [];
+    const late = archiveOf('terraform-provider-widget_3.0.0_linux_amd64.zip', provider);
+    const all = [...archives, late, elsewhere];
+    const purge = new Purge({
+      store,
+      drift,
+      logger: recordingLogger(),
+      metadata: { forget: async () => {} },
+      arrivals: {
+        putAway: async (isMeant) => {
+          asked.push(`waited for ${all.filter(isMeant).map(({ filename }) => filename)}`);
+          if (isMeant(late)) await put(store, late, Buffer.from('late'));
+        },
+        forgetMismatches: (isMeant) => void asked.push(`tries ${all.filter(isMeant).map(({ filename }) => filename)}`),
+      },
+    });
+    const removed: string[] = [];
+    for await (const { archives: gone } of purge.plan(select(provider, '3.0.0'))) {
+      removed.push(...gone.map(({ archive }) => archive.filename));
+    }
+    expect(removed).toEqual([late.filename]);
+    expect(asked).toEqual([`waited for ${late.filename}`]);
+    for await (const { isPinned } of purge.run(select(provider, '3.0.0'))) expect(isPinned).toBe(false);
+    expect(await store.find(late)).toBeUndefined();
+    expect(asked.slice(1)).toEqual([`waited for ${late.filename}`, `tries ${late.filename}`]);
+  });
+
   const select = (address: string, version?: string, platform?: string): PurgeSelection => ({
     address: ProviderPattern.parse(address),
     ...(version && { version: Version.parse(version) }),
