@@ -87,6 +87,7 @@ describe('gaps', () => {
     expect(report).toEqual({
       gaps: [],
       diagnostics: [],
+      client: 'opentofu',
       platforms: ['linux_amd64', 'darwin_arm64'],
       present: { archives: 2, packages: 1 },
     });
