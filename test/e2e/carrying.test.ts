@@ -370,10 +370,12 @@ describe('larder export and larder import', () => {
       `provider "${REGISTRY}/acme/widget" {\n  version = "1.2.3"\n  hashes = []\n}\n`,
     );
     const whole = good(await runLarder(['export', await directory(), configured, '--json', ...there]));
-    expect(whole.lines().map(({ version, platform }) => `${version} ${platform ?? ''}`)).toEqual(
-      expect.arrayContaining(['1.2.3 darwin_arm64', '1.2.3 linux_amd64', '1.0.0 ']),
-    );
-    expect(whole.lines()).toHaveLength(3);
+    const carried = whole.lines().filter(({ kind }) => kind !== 'read');
+    expect(carried.map(({ version, platform }) => `${version} ${platform ?? ''}`).sort()).toEqual([
+      '1.0.0 ',
+      '1.2.3 darwin_arm64',
+      '1.2.3 linux_amd64',
+    ]);
   });
 
   it('go on after they were killed in the middle, without beginning again', PROCESSES, async () => {
