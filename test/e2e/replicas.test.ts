@@ -75,16 +75,25 @@ describeWith(['redis-server'], 'two replicas and one Redis', () => {
       await hold.reached;
       setTimeout(hold.release, 1_000);
       expect((await Promise.all(clients)).filter((whole) => whole)).toHaveLength(count);
-      for (const archive of archives) expect(upstreamGets(all, archive)).toHaveLength(1);
 
       const told = (await Promise.all(modules)).map(({ status, headers }) => [status, headers['x-terraform-get']]);
       expect(new Set(told.map(String)).size).toBe(1);
       expect(told[0]?.[0]).toBe(204);
-      expect(registry.releases.requests.count('GET', /net-1\.0\.0/)).toBe(1);
-      for (const replica of replicas) {
-        const metrics = (await all.get(replica, '/metrics')).text();
-        expect(metrics).toMatch(/^larder_leases_unshared_total \d+$/m);
-      }
+      // Where a busy machine kept Redis from answering in time, a replica has said so and gone on by itself.
+      const unshared = await Promise.all(
+        replicas.map(async (replica) => {
+          const [, count] =
+            /^larder_leases_unshared_total (\d+)$/m.exec((await all.get(replica, '/metrics')).text()) ?? [];
+          return Number(count);
+        }),
+      );
+      const most = 1 + unshared.reduce((sum, one) => sum + one, 0);
+      const gets = [
+        ...archives.map((archive) => upstreamGets(all, archive).length),
+        registry.releases.requests.count('GET', /net-1\.0\.0/),
+      ];
+      expect(Math.min(...gets)).toBe(1);
+      expect(Math.max(...gets), gets.join()).toBeLessThanOrEqual(most);
       const unfinished = () => readdir(join(all.setup.dataDirectory, 'partial')).catch(() => []);
       await expect.poll(unfinished, { timeout: 10_000 }).toEqual([]);
     },
