@@ -94,6 +94,13 @@ export function testArchiveStore(open: () => Promise<ArchiveStoreFixture>): void
       }
     });
 
+    test('R24: what another replica has just stored is found, also by one that looked for it in vain a moment before', async () => {
+      const replica = await fixture.another();
+      expect(await store.find(linux)).toBeUndefined();
+      const stored = await put(replica, linux, bytes);
+      expect(await store.find(linux)).toEqual(stored);
+    });
+
     test('R04: nothing that is arriving is found', async () => {
       const incoming = await store.receive(linux);
       await incoming.write(bytes);

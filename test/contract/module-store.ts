@@ -107,6 +107,14 @@ export function testModuleStore(open: () => Promise<ModuleStoreFixture>): void {
       }
     });
 
+    test('R24: what another replica has just put is found, also by one that looked for it in vain a moment before', async () => {
+      const replica = await fixture.another();
+      expect(await store.find(one)).toBeUndefined();
+      const stored = await putPackage(replica, one, bytes, record);
+      expect(await store.find(one)).toEqual(stored);
+      expect(await store.recall(one)).toEqual(record);
+    });
+
     test('a package without a fingerprint has none', async () => {
       const stored = await putPackage(store, one, bytes, { fingerprint: undefined });
       expect(stored.fingerprint).toBeUndefined();

@@ -41,7 +41,8 @@ export class SmallObjects {
   async get(key: string, etag?: string): Promise<Small | undefined> {
     const known = this.#remembered.get(key);
     if (known?.small && etag !== undefined && known.small.etag === etag) return known.small;
-    if (known && etag === undefined && performance.now() - known.readAt < FRESH_MS) return known.small;
+    // That it was not there holds for nobody: whoever waited for another replica looks for what that one has just put there.
+    if (known?.small && etag === undefined && performance.now() - known.readAt < FRESH_MS) return known.small;
     return this.#read(key, known?.small);
   }
 
