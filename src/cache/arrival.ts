@@ -1,4 +1,5 @@
 import type { Sha256 } from '../address/hash.ts';
+import type { ArchiveBody } from '../store/archive-body.ts';
 import type {
   ArchiveStore,
   ByteRange,
@@ -7,7 +8,7 @@ import type {
   StoredArchive,
 } from '../store/archive-store.ts';
 import { Follower } from './follower.ts';
-import type { ArchiveBody, ReadableArchive } from './readable-archive.ts';
+import type { ReadableArchive } from './readable-archive.ts';
 
 /** Withheld until the whole archive is verified. Without its end, where the directory of a zip is, it cannot be used. */
 const WITHHELD_BYTES = 64 * 1024;

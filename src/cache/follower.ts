@@ -1,9 +1,12 @@
 import { Readable } from 'node:stream';
+import type { ArchiveBody } from '../store/archive-body.ts';
 import type { ByteRange, IncomingReader } from '../store/archive-store.ts';
-import type { ArchiveBody } from './readable-archive.ts';
+import { LentMemory } from '../store/lent-memory.ts';
 
 /** What one follower reads at once: there may be many of them, each with this much in memory. */
 const READ_BYTES = 64 * 1024;
+/** What is sent, what waits to be, and what is read into meanwhile. */
+const MAX_FREE = 4;
 
 /** Reads behind what is arriving, at its own pace. Destroying it touches nothing else. */
 export class Follower extends Readable implements ArchiveBody {
@@ -13,9 +16,7 @@ export class Follower extends Readable implements ArchiveBody {
   readonly #onClose: () => void;
   readonly #end: number;
   #position: number;
-  /** Memory that was given back, and, by what stands for it in chunks, memory that is out. */
-  readonly #free: Buffer[] = [];
-  readonly #lent = new WeakSet<ArrayBufferLike>();
+  readonly #memory = new LentMemory({ bytes: READ_BYTES, maxFree: MAX_FREE });
   /** What is being read from at the moment. */
   #reading: IncomingReader | undefined;
   #isWaiting = false;
@@ -38,9 +39,8 @@ export class Follower extends Readable implements ArchiveBody {
     this.on('error', () => {});
   }
 
-  release({ buffer }: Buffer): void {
-    // Chunks that were joined on their way are no memory of ours.
-    if (this.#lent.delete(buffer)) this.#free.push(Buffer.from(buffer));
+  release(chunk: Buffer): void {
+    this.#memory.giveBack(chunk);
   }
 
   /** The same bytes are read there from now on; where they were read before is closed. */
@@ -77,9 +77,7 @@ export class Follower extends Readable implements ArchiveBody {
     const reader = this.#reader;
     this.#reading = reader;
     try {
-      // Slow: not a slice of memory that others have slices of, too.
-      const buffer = this.#free.pop() ?? Buffer.allocUnsafeSlow(READ_BYTES);
-      this.#lent.add(buffer.buffer);
+      const buffer = this.#memory.take();
       const wanted = buffer.subarray(0, Math.min(READ_BYTES, until - this.#position));
       const length = await reader.read(wanted, this.#position);
       if (length === 0) throw new Error('an arriving archive is shorter than what was written');

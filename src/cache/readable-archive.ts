@@ -1,15 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { Sha256 } from '../address/hash.ts';
+import type { ArchiveBody } from '../store/archive-body.ts';
 import type { ByteRange, ReleaseFiles } from '../store/archive-store.ts';
-
-/** The bytes of an archive. Its chunks are whole reads of a file. */
-export interface ArchiveBody extends Readable {
-  /**
-   * Takes a chunk back that has been sent: its memory is then read into again. Whoever sends to many at a time should do
-   * so, because what is left to the garbage collector is collected late; whoever keeps chunks must not.
-   */
-  release?(chunk: Buffer): void;
-}
 
 /** An archive that can be sent to a client now: stored, or still arriving. */
 export interface ReadableArchive {

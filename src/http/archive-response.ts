@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import type { Request, Response } from 'express';
 import type { Sha256 } from '../address/hash.ts';
-import type { ArchiveBody, ReadableArchive } from '../cache/readable-archive.ts';
+import type { ReadableArchive } from '../cache/readable-archive.ts';
 import type { ArchiveDescription } from '../mirror/provider-mirror.ts';
+import type { ArchiveBody } from '../store/archive-body.ts';
 import type { ByteRange } from '../store/archive-store.ts';
 import { parseRange } from './byte-range.ts';
 import { RequestError } from './request-error.ts';
@@ -176,13 +177,19 @@ function copy(body: ArchiveBody, res: Response): Promise<number> {
   });
 }
 
-/** A chunk at a time, each given back once it is sent: slower than a pipe, and with many at a time much smaller. */
+/** So many chunks are on their way to a client: the next one is there when one is gone. */
+const CHUNKS_UNDER_WAY = 2;
+
+/** Chunk by chunk, each given back once it is sent. */
 function sendAndRelease(body: ArchiveBody, res: Response): void {
+  let underWay = 0;
   body.on('data', (chunk: Buffer) => {
-    body.pause();
+    underWay += 1;
+    if (underWay >= CHUNKS_UNDER_WAY) body.pause();
     res.write(chunk, (error) => {
       // Of an answer that broke off nobody can say what still looks at the memory.
       if (error) return;
+      underWay -= 1;
       body.release?.(chunk);
       body.resume();
     });

@@ -1,8 +1,8 @@
-import type { Readable } from 'node:stream';
 import type { ProviderArchive } from '../address/archive.ts';
 import type { Hash, Sha256 } from '../address/hash.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
+import type { ArchiveBody } from './archive-body.ts';
 
 /** Byte positions, both inclusive, as in a Range header. */
 export interface ByteRange {
@@ -65,7 +65,7 @@ export interface ArchiveStore {
   /** Every provider of which anything is stored, be it checksums alone. */
   providers(): AsyncIterable<ProviderAddress>;
   /** The stored bytes. An archive discarded meanwhile is still read to its end once opened. */
-  read(stored: StoredArchive, range?: ByteRange, purpose?: ReadPurpose): Promise<Readable>;
+  read(stored: StoredArchive, range?: ByteRange, purpose?: ReadPurpose): Promise<ArchiveBody>;
   /**
    * A URL by which whoever has it may fetch a stored archive, for some minutes. Only where clients are to be sent there.
    * @throws StorageFailed, `gone`

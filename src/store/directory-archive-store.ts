@@ -1,13 +1,13 @@
 import type { Stats } from 'node:fs';
-import { open, rm, stat } from 'node:fs/promises';
+import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
 import type { ProviderArchive } from '../address/archive.ts';
 import { type Hash, type Sha256, zipHash } from '../address/hash.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
 import type { Logger } from '../logger.ts';
 import { digestOf, isSettled, judge } from './adoption.ts';
+import type { ArchiveBody } from './archive-body.ts';
 import type {
   ArchiveStore,
   ByteRange,
@@ -18,6 +18,7 @@ import type {
   ReleaseFiles,
   StoredArchive,
 } from './archive-store.ts';
+import { openFileStream, readingMemory } from './file-stream.ts';
 import { ForeignArchives } from './foreign-archives.ts';
 import { IncomingFile } from './incoming-file.ts';
 import { freeKeeping, type Keeping, reading } from './keeping.ts';
@@ -33,9 +34,6 @@ import { Quarantine } from './quarantine.ts';
 import { RememberedLists } from './remembered-lists.ts';
 import { ifPresent, ofStorage } from './storage-errors.ts';
 import { asStored, isOurs, isRecordOf, type OurRecord } from './stored-record.ts';
-
-/** With fewer, larger reads one stream is as fast as the disk cache; 64 KiB costs a third of that. */
-const READ_BYTES = 256 * 1024;
 
 /**
  * Archives in the packed layout below `providers/`: at any moment a `filesystem_mirror` and a static network mirror.
@@ -54,6 +52,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
   readonly #lists: RememberedLists<StoredArchive>;
   readonly #foreign: ForeignArchives<Stats>;
   readonly #keeping: Keeping;
+  readonly #memory = readingMemory();
   readonly #quarantine: Quarantine;
 
   private constructor(deps: {
@@ -128,20 +127,11 @@ export class DirectoryArchiveStore implements ArchiveStore {
     }
   }
 
-  async read(stored: StoredArchive, range?: ByteRange, purpose: ReadPurpose = 'use'): Promise<Readable> {
-    const handle = await ofStorage('opening an archive', open(this.#pathOf(stored.archive), 'r'));
-    try {
-      const { size } = await ofStorage('opening an archive', handle.stat());
-      if (size !== stored.size) {
-        await ofStorage('opening an archive', Promise.reject(new Error('its size has changed')));
-      }
-      // The stream closes the handle when it ends and when it is destroyed.
-      const stream = handle.createReadStream({ ...range, highWaterMark: READ_BYTES });
-      return reading(this.#keeping, paths.archive(stored.archive), { stream, purpose });
-    } catch (error) {
-      await handle.close();
-      throw error;
-    }
+  async read(stored: StoredArchive, range?: ByteRange, purpose: ReadPurpose = 'use'): Promise<ArchiveBody> {
+    const path = this.#pathOf(stored.archive);
+    const { size } = stored;
+    const stream = await openFileStream({ what: 'an archive', path, size, range, memory: this.#memory });
+    return reading(this.#keeping, paths.archive(stored.archive), { stream, purpose });
   }
 
   async receive(archive: ProviderArchive): Promise<IncomingArchive> {

@@ -1,15 +1,16 @@
 import type { Stats } from 'node:fs';
-import { open, rm, stat } from 'node:fs/promises';
+import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
 import { type ModuleAddress, ModuleRelease } from '../address/module.ts';
 import type { Version } from '../address/version.ts';
 import { StorageFailed } from '../errors.ts';
 import { KeyedTurns } from '../keyed-turns.ts';
 import type { Logger } from '../logger.ts';
 import { digestOf, isSettled } from './adoption.ts';
+import type { ArchiveBody } from './archive-body.ts';
 import type { ByteRange, ReadPurpose } from './archive-store.ts';
 import { DirectoryLocks } from './directory-locks.ts';
+import { openFileStream, readingMemory } from './file-stream.ts';
 import { demandFirst } from './first-package.ts';
 import { freeKeeping, type Keeping, reading } from './keeping.ts';
 import { paths } from './keys.ts';
@@ -22,9 +23,6 @@ import { Quarantine } from './quarantine.ts';
 import { RememberedLists } from './remembered-lists.ts';
 import { ifPresent, ofStorage } from './storage-errors.ts';
 
-/** As for archives: with fewer, larger reads one stream is as fast as the disk cache. */
-const READ_BYTES = 256 * 1024;
-
 /**
  * Module packages below `modules/`, each with a JSON file beside it.
  *
@@ -36,6 +34,7 @@ export class DirectoryModuleStore implements ModuleStore {
   readonly #partials: PartialFiles;
   readonly #records: ModuleRecords;
   readonly #keeping: Keeping;
+  readonly #memory = readingMemory();
   readonly #quarantine: Quarantine;
   readonly #logger: Logger;
   readonly #lists: RememberedLists<StoredPackage>;
@@ -109,18 +108,11 @@ export class DirectoryModuleStore implements ModuleStore {
     }
   }
 
-  async read(stored: StoredPackage, range?: ByteRange, purpose: ReadPurpose = 'use'): Promise<Readable> {
-    const handle = await ofStorage('opening a package', open(this.#pathOf(stored.release), 'r'));
-    try {
-      const { size } = await ofStorage('opening a package', handle.stat());
-      if (size !== stored.size) throw changed('opening a package');
-      // The stream closes the handle when it ends and when it is destroyed.
-      const stream = handle.createReadStream({ ...range, highWaterMark: READ_BYTES });
-      return reading(this.#keeping, paths.modulePackage(stored.release), { stream, purpose });
-    } catch (error) {
-      await handle.close();
-      throw error;
-    }
+  async read(stored: StoredPackage, range?: ByteRange, purpose: ReadPurpose = 'use'): Promise<ArchiveBody> {
+    const path = this.#pathOf(stored.release);
+    const { size } = stored;
+    const stream = await openFileStream({ what: 'a package', path, size, range, memory: this.#memory });
+    return reading(this.#keeping, paths.modulePackage(stored.release), { stream, purpose });
   }
 
   workDirectory(): Promise<WorkDirectory> {
@@ -177,7 +169,7 @@ export class DirectoryModuleStore implements ModuleStore {
 
   async #put(release: ModuleRelease, file: string, record: PackageRecord): Promise<StoredPackage> {
     const { size: written } = await ofStorage('storing a package', stat(file));
-    if (written !== record.size) throw changed('storing a package');
+    if (written !== record.size) throw new StorageFailed('storing a package', new Error('its size has changed'));
     const known = await this.#records.get(release);
     demandFirst(release, known, record);
     // It must never stand beside bytes that it does not speak of, which could have the same size.
@@ -241,8 +233,4 @@ export class DirectoryModuleStore implements ModuleStore {
   #pathOf(release: ModuleRelease): string {
     return join(this.#directory, paths.modulePackage(release));
   }
-}
-
-function changed(operation: string): StorageFailed {
-  return new StorageFailed(operation, new Error('its size has changed'));
 }

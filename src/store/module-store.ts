@@ -1,7 +1,7 @@
-import type { Readable } from 'node:stream';
 import type { Sha256 } from '../address/hash.ts';
 import type { ModuleAddress, ModuleRelease } from '../address/module.ts';
 import type { Version } from '../address/version.ts';
+import type { ArchiveBody } from './archive-body.ts';
 import type { ByteRange, ReadPurpose } from './archive-store.ts';
 
 /** What is remembered of a module version's package, also when the package itself is gone. JSON-compatible. */
@@ -56,7 +56,7 @@ export interface ModuleStore {
   /** Every module of which anything is stored, be it records alone, in lower case. */
   modules(): AsyncIterable<ModuleAddress>;
   /** The stored bytes. A package discarded meanwhile is still read to its end once opened. */
-  read(stored: StoredPackage, range?: ByteRange, purpose?: ReadPurpose): Promise<Readable>;
+  read(stored: StoredPackage, range?: ByteRange, purpose?: ReadPurpose): Promise<ArchiveBody>;
   /**
    * A URL by which whoever has it may fetch a stored package, for some minutes. Only where clients are to be sent there.
    * @throws StorageFailed, `gone`
