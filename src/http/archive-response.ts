@@ -177,19 +177,13 @@ function copy(body: ArchiveBody, res: Response): Promise<number> {
   });
 }
 
-/** So many chunks are on their way to a client: the next one is there when one is gone. */
-const CHUNKS_UNDER_WAY = 2;
-
-/** Chunk by chunk, each given back once it is sent. */
+/** A chunk at a time, each given back once it is sent. */
 function sendAndRelease(body: ArchiveBody, res: Response): void {
-  let underWay = 0;
   body.on('data', (chunk: Buffer) => {
-    underWay += 1;
-    if (underWay >= CHUNKS_UNDER_WAY) body.pause();
+    body.pause();
     res.write(chunk, (error) => {
       // Of an answer that broke off nobody can say what still looks at the memory.
       if (error) return;
-      underWay -= 1;
       body.release?.(chunk);
       body.resume();
     });

@@ -18,7 +18,7 @@ import type {
   ReleaseFiles,
   StoredArchive,
 } from './archive-store.ts';
-import { openFileStream, readingMemory } from './file-stream.ts';
+import { openFileStream, ReadingMemory } from './file-stream.ts';
 import { ForeignArchives } from './foreign-archives.ts';
 import { IncomingFile } from './incoming-file.ts';
 import { freeKeeping, type Keeping, reading } from './keeping.ts';
@@ -52,7 +52,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
   readonly #lists: RememberedLists<StoredArchive>;
   readonly #foreign: ForeignArchives<Stats>;
   readonly #keeping: Keeping;
-  readonly #memory = readingMemory();
+  readonly #memory = new ReadingMemory();
   readonly #quarantine: Quarantine;
 
   private constructor(deps: {

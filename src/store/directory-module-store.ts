@@ -10,7 +10,7 @@ import { digestOf, isSettled } from './adoption.ts';
 import type { ArchiveBody } from './archive-body.ts';
 import type { ByteRange, ReadPurpose } from './archive-store.ts';
 import { DirectoryLocks } from './directory-locks.ts';
-import { openFileStream, readingMemory } from './file-stream.ts';
+import { openFileStream, ReadingMemory } from './file-stream.ts';
 import { demandFirst } from './first-package.ts';
 import { freeKeeping, type Keeping, reading } from './keeping.ts';
 import { paths } from './keys.ts';
@@ -34,7 +34,7 @@ export class DirectoryModuleStore implements ModuleStore {
   readonly #partials: PartialFiles;
   readonly #records: ModuleRecords;
   readonly #keeping: Keeping;
-  readonly #memory = readingMemory();
+  readonly #memory = new ReadingMemory();
   readonly #quarantine: Quarantine;
   readonly #logger: Logger;
   readonly #lists: RememberedLists<StoredPackage>;

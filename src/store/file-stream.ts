@@ -6,14 +6,36 @@ import type { ByteRange } from './archive-store.ts';
 import { LentMemory } from './lent-memory.ts';
 import { ofStorage } from './storage-errors.ts';
 
-/** With fewer, larger reads one stream is as fast as the disk cache; 64 KiB costs a third of that. */
-const READ_BYTES = 256 * 1024;
-/** Clients that are served at once have two or three each. */
+/** What a read costs that is not its bytes is as much as a few hundred KiB of them: for one client this is half as fast again. */
+const FEW_READ_BYTES = 1024 * 1024;
+const FEW = 8;
+/** With many clients memory counts. */
+const MANY_READ_BYTES = 256 * 1024;
 const MAX_FREE = 64;
 
-/** For all files of a store. */
-export function readingMemory(): LentMemory {
-  return new LentMemory({ bytes: READ_BYTES, maxFree: MAX_FREE });
+/** What all files of a store are read into. */
+export class ReadingMemory {
+  readonly #forFew = new LentMemory({ bytes: FEW_READ_BYTES, maxFree: FEW });
+  readonly #forMany = new LentMemory({ bytes: MANY_READ_BYTES, maxFree: MAX_FREE });
+  #streams = 0;
+
+  /** Before a stream takes memory. */
+  enter(): void {
+    this.#streams += 1;
+  }
+
+  leave(): void {
+    this.#streams -= 1;
+  }
+
+  take(): Buffer {
+    return (this.#streams <= FEW ? this.#forFew : this.#forMany).take();
+  }
+
+  giveBack(chunk: Buffer): void {
+    this.#forFew.giveBack(chunk);
+    this.#forMany.giveBack(chunk);
+  }
 }
 
 /**
@@ -29,7 +51,7 @@ export async function openFileStream(deps: {
   path: string;
   size: number;
   range: ByteRange | undefined;
-  memory: LentMemory;
+  memory: ReadingMemory;
 }): Promise<ArchiveBody> {
   const operation = `opening ${deps.what}`;
   const handle = await ofStorage(operation, open(deps.path, 'r'));
@@ -46,7 +68,7 @@ export async function openFileStream(deps: {
 /** The handle is closed when it ends and when it is destroyed. */
 class FileStream extends Readable implements ArchiveBody {
   readonly #handle: FileHandle;
-  readonly #memory: LentMemory;
+  readonly #memory: ReadingMemory;
   readonly #operation: string;
   readonly #end: number;
   #position: number;
@@ -56,14 +78,16 @@ class FileStream extends Readable implements ArchiveBody {
     handle: FileHandle;
     size: number;
     range: ByteRange | undefined;
-    memory: LentMemory;
+    memory: ReadingMemory;
   }) {
-    super({ highWaterMark: READ_BYTES });
+    // Nothing is read ahead: among many that would be most of the memory, and of no use; and to one it makes no difference.
+    super({ highWaterMark: 0 });
     this.#operation = `reading ${deps.what}`;
     this.#handle = deps.handle;
     this.#memory = deps.memory;
     this.#position = deps.range?.start ?? 0;
     this.#end = Math.min(deps.size, deps.range ? deps.range.end + 1 : deps.size);
+    this.#memory.enter();
   }
 
   release(chunk: Buffer): void {
@@ -91,6 +115,7 @@ class FileStream extends Readable implements ArchiveBody {
   }
 
   override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
+    this.#memory.leave();
     // Waits for a read under way.
     this.#handle.close().then(
       () => callback(error),
