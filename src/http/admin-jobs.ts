@@ -1,14 +1,12 @@
 import { type Request, type RequestHandler, type Response, Router } from 'express';
 import { z } from 'zod';
-import { NotFound } from '../errors.ts';
-import { watchJob } from '../mirror/job-watch.ts';
 import type { Wish } from '../mirror/wanted.ts';
-import { JobIsRunning, MirrorIsSealed, type WarmJobs } from '../mirror/warm-jobs.ts';
+import type { WarmJobs } from '../mirror/warm-jobs.ts';
 import type { AuditTrail } from './audit-entry.ts';
 import type { Authenticator, Client } from './authenticate.ts';
 import { sendEvents } from './event-stream.ts';
-import { jobDocument, jobEvent, jobPageDocument } from './job-documents.ts';
-import { RequestError } from './request-error.ts';
+import { jobDocument, jobPageDocument } from './job-documents.ts';
+import { isVisible, jobEvents, refusal, visibleJob } from './job-requests.ts';
 import { allowOnly } from './request-guards.ts';
 import { parseRequest } from './request-schema.ts';
 import { notesOf } from './respond.ts';
@@ -22,6 +20,11 @@ const pageQuery = z.object({
   items: z.coerce.number().int().min(0).max(MAX_ITEMS).default(DEFAULT_ITEMS),
   after: z.coerce.number().int().min(0).default(0),
 });
+
+const refused = refusal(
+  'open it for as long as that takes (larder seal --off, or PUT /admin/seal with {"sealed":false}; where the ' +
+    'configuration seals it: without sealed: true), or carry it in with larder import. What is missing larder gaps tells',
+);
 
 /**
  * Warming, for operators who were let in already:
@@ -56,17 +59,13 @@ export function jobRoutes({
   };
 
   /** @throws NotFound, also of what is not theirs */
-  const visible = async (req: Request, res: Response) => {
-    const id = String(req.params['id']);
-    const head = await jobs.head(id);
-    if (!isVisible(head.by, notesOf(res).client as Client)) throw new NotFound(`there is no job ${id}`);
-    return head;
-  };
+  const visible = (req: Request, res: Response) =>
+    visibleJob(jobs, String(req.params['id']), notesOf(res).client as Client);
 
   const begin: RequestHandler = async (req, res) => {
     const client = notesOf(res).client as Client;
     const wished = await readWish(req, res, defaultClient);
-    const { id, wish } = await jobs.create(wished, client.subject).catch(refusal);
+    const { id, wish } = await jobs.create(wished, client.subject).catch(refused);
     record('warm-began', req, res, { job: id, files: wish.files, platforms: wish.platforms });
     notesOf(res).outcome = 'began';
     send(res, 202, { job: id }, { Location: `jobs/${id}` });
@@ -91,7 +90,7 @@ export function jobRoutes({
       return client.roles.includes('admin') && isVisible(by, client);
     };
     const { closing } = jobs;
-    await sendEvents(res, (gone) => events(jobs, id, lastEventOf(req), gone), { closing, mayStill });
+    await sendEvents(res, (gone) => jobEvents(jobs, id, lastEventOf(req), gone), { closing, mayStill });
   };
 
   const cancel: RequestHandler = async (req, res) => {
@@ -103,7 +102,7 @@ export function jobRoutes({
 
   const retry: RequestHandler = async (req, res) => {
     const { id } = await visible(req, res);
-    await jobs.retry(id).catch(refusal);
+    await jobs.retry(id).catch(refused);
     record('warm-retried', req, res, { job: id });
     send(res, 202, { job: id }, { Location: `../${id}` });
   };
@@ -119,26 +118,6 @@ export function jobRoutes({
   router.route('/jobs/:id/cancel').all(allowOnly('POST')).post(cancel);
   router.route('/jobs/:id/retry').all(allowOnly('POST')).post(retry);
   return router;
-}
-
-async function* events(jobs: WarmJobs, id: string, after: number | undefined, signal: AbortSignal) {
-  for await (const event of watchJob(jobs, id, { after, signal })) yield jobEvent(event);
-}
-
-/** What stands against it for the moment. */
-function refusal(error: unknown): never {
-  if (error instanceof JobIsRunning) throw new RequestError(409, 'JOB_IS_RUNNING', 'the job is still running');
-  if (!(error instanceof MirrorIsSealed)) throw error;
-  throw new RequestError(409, 'SEALED', 'this mirror is sealed: nothing can be brought in', {
-    hint:
-      'open it for as long as that takes (larder seal --off, or PUT /admin/seal with {"sealed":false}; where the ' +
-      'configuration seals it: without sealed: true), or carry it in with larder import. What is missing larder gaps tells',
-  });
-}
-
-/** Jobs are shown to whoever asked for them, and to those who may have everything. @param by as in the job's head */
-export function isVisible(by: string, client: Client): boolean {
-  return client.mayAdministerAll || by === client.subject;
 }
 
 /** What they heard last, when they come again. */

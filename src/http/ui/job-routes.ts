@@ -3,16 +3,14 @@ import { z } from 'zod';
 import { NotFound } from '../../errors.ts';
 import type { Gaps } from '../../mirror/gaps.ts';
 import type { JobItem } from '../../mirror/job.ts';
-import { watchJob } from '../../mirror/job-watch.ts';
 import type { Wish } from '../../mirror/wanted.ts';
-import { JobIsRunning, MirrorIsSealed, type WarmJobs } from '../../mirror/warm-jobs.ts';
-import { isVisible } from '../admin-jobs.ts';
+import type { WarmJobs } from '../../mirror/warm-jobs.ts';
 import type { AuditTrail } from '../audit-entry.ts';
 import { sendEvents } from '../event-stream.ts';
 import { gapReportDocument } from '../gap-documents.ts';
 import { html, type Markup } from '../html.ts';
-import { jobDocument, jobEvent, jobPageDocument } from '../job-documents.ts';
-import { RequestError } from '../request-error.ts';
+import { jobDocument, jobPageDocument } from '../job-documents.ts';
+import { isVisible, jobEvents, refusal, visibleJob } from '../job-requests.ts';
 import { allowOnly } from '../request-guards.ts';
 import { notesOf } from '../respond.ts';
 import type { Pages } from './around.ts';
@@ -37,6 +35,8 @@ interface Deps extends JobDeps, SignInDeps {
   readonly audit: AuditTrail | undefined;
 }
 
+const refused = refusal('open it on the overview for as long as that takes, or carry it in with larder import');
+
 /** `jobs` and what is below it, `warm` and `gaps`. */
 export function jobRoutes(deps: Deps): Router {
   const router = Router({ caseSensitive: true, strict: true });
@@ -50,11 +50,7 @@ function warmRoutes(deps: Deps & { jobs: WarmJobs }): Router {
   const router = Router({ caseSensitive: true, strict: true });
 
   /** @throws NotFound, also of what is not theirs */
-  const visible = async (id: string, res: Response) => {
-    const head = await jobs.head(id);
-    if (isVisible(head.by, visitOf(res).client)) return head;
-    throw new NotFound(`there is no job ${id}`);
-  };
+  const visible = (id: string, res: Response) => visibleJob(jobs, id, visitOf(res).client);
 
   const list: RequestHandler = async (req, res) => {
     const { client, formToken } = visitOf(res);
@@ -70,7 +66,7 @@ ${bringForm({ action: 'warm', formToken, client: defaultClient, button: 'Warm', 
   const begin: RequestHandler = async (req, res) => {
     const form = await readOwnForm(req, res, { publicUrl, withFiles: true });
     const { client } = visitOf(res);
-    const { id, wish } = await jobs.create(wishIn(form, defaultClient), client.subject).catch(refusal);
+    const { id, wish } = await jobs.create(wishIn(form, defaultClient), client.subject).catch(refused);
     recordFor(audit, req, res)('warm-began', { job: id, files: wish.files, platforms: wish.platforms });
     notesOf(res).outcome = 'began';
     sendSeeOther(res, `jobs/${id}?done=began`);
@@ -102,7 +98,7 @@ ${bringForm({ action: 'warm', formToken, client: defaultClient, button: 'Warm', 
       return client !== undefined && isVisible(by, client);
     };
     const { closing } = jobs;
-    await sendEvents(res, (gone) => events(jobs, id, after, gone), { closing, mayStill });
+    await sendEvents(res, (gone) => jobEvents(jobs, id, after, gone), { closing, mayStill });
   };
 
   const cancel: RequestHandler<{ id: string }> = async (req, res) => {
@@ -116,7 +112,7 @@ ${bringForm({ action: 'warm', formToken, client: defaultClient, button: 'Warm', 
   const retry: RequestHandler<{ id: string }> = async (req, res) => {
     await readOwnForm(req, res, { publicUrl });
     const { id } = await visible(req.params.id, res);
-    await jobs.retry(id).catch(refusal);
+    await jobs.retry(id).catch(refused);
     recordFor(audit, req, res)('warm-retried', { job: id });
     sendSeeOther(res, `../${id}?done=retried`);
   };
@@ -192,17 +188,4 @@ async function itemsOf(jobs: WarmJobs, id: string, filter: OutcomeFilter, page: 
   const meant = items.filter(isMeant);
   const part = { head, findings, items: meant.slice(after, after + PAGE_ITEMS) };
   return { head, items: jobPageDocument(part).items, diagnostics: findings.diagnostics, total: meant.length };
-}
-
-async function* events(jobs: WarmJobs, id: string, after: number | undefined, signal: AbortSignal) {
-  for await (const event of watchJob(jobs, id, { after, signal })) yield jobEvent(event);
-}
-
-/** What stands against it for the moment. */
-function refusal(error: unknown): never {
-  if (error instanceof JobIsRunning) throw new RequestError(409, 'JOB_IS_RUNNING', 'the job is still running');
-  if (!(error instanceof MirrorIsSealed)) throw error;
-  throw new RequestError(409, 'SEALED', 'this mirror is sealed: nothing can be brought in', {
-    hint: 'open it on the overview for as long as that takes, or carry it in with larder import',
-  });
 }
