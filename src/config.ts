@@ -12,7 +12,7 @@ import type { Config, Environment, Values } from './config/settings.ts';
 import { readTokenVariables } from './config/token-variables.ts';
 import { readYamlLayer } from './config/yaml-layer.ts';
 
-export type { ClientToken, Config, SecretOrigin, UpstreamConfig } from './config/settings.ts';
+export type { ClientToken, Config, UpstreamConfig } from './config/settings.ts';
 
 /** Found from `src/` and from `dist/` alike. */
 const DEFAULTS = fileURLToPath(new URL('../config/default.yaml', import.meta.url));

@@ -14,12 +14,13 @@ import { sealedOff } from './mirror/not-stored.ts';
 import type { Policy } from './mirror/policy.ts';
 import { SeasonedModules } from './mirror/seasoned-metadata.ts';
 import type { UpstreamMetadata } from './mirror/upstream-metadata.ts';
+import { secretSource } from './secret-source.ts';
 import type { Storage } from './storage.ts';
 import type { Keeping } from './store/keeping.ts';
 import type { Leases } from './store/leases.ts';
 import type { ModuleStore } from './store/module-store.ts';
 import type { Tracer } from './tracer.ts';
-import { tokenSource, whenUsable } from './upstream/credentials.ts';
+import { whenUsable } from './upstream/credentials.ts';
 import type { HttpClient } from './upstream/http-client.ts';
 import type { GitHostAccess } from './upstream/module-package/git-host-access.ts';
 import { GitSource } from './upstream/module-package/git-source.ts';
@@ -129,7 +130,7 @@ async function gitHosts(config: Config): Promise<Map<string, GitHostAccess>> {
     .map(({ hostname }) => String(hostname))
     .filter((name) => !PUBLIC_REGISTRIES.has(name));
   for (const { host, username, secret, sshKey, knownHosts, registries = closed } of config.modules.git) {
-    const token = secret && tokenSource(secret);
+    const token = secret && secretSource(secret, 'the token file of a git host');
     // A token file that is no good is told at the start.
     await token?.();
     hosts.set(host, {

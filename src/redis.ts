@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import type { Config, SecretOrigin } from './config.ts';
+import type { Config } from './config.ts';
 import { InvalidConfiguration } from './errors.ts';
+import type { SecretOrigin } from './secret-source.ts';
 import type { RedisSettings } from './store/redis-link.ts';
 
 /**

@@ -4,6 +4,7 @@ import type { S3Config } from './config/s3.ts';
 import type { Config } from './config.ts';
 import { InvalidConfiguration } from './errors.ts';
 import type { Logger } from './logger.ts';
+import { secretSource } from './secret-source.ts';
 import type { ArchiveStore } from './store/archive-store.ts';
 import { DirectoryArchiveStore } from './store/directory-archive-store.ts';
 import { DirectoryModuleStore } from './store/directory-module-store.ts';
@@ -22,7 +23,6 @@ import { BucketPins } from './store/s3/bucket-pins.ts';
 import { BucketQuarantine } from './store/s3/bucket-quarantine.ts';
 import { BucketWatch } from './store/s3/bucket-watch.ts';
 import type { UseMarkers } from './store/use-markers.ts';
-import { tokenSource } from './upstream/credentials.ts';
 
 /** Parts of 8 MiB that are sent to a bucket at a time: so many are in memory. */
 const CONCURRENT_PARTS = 6;
@@ -93,7 +93,7 @@ async function storageInBucket(
 async function credentialsOf({ credentials }: S3Config) {
   if (!credentials) return undefined;
   const { accessKeyId, secret } = credentials;
-  const read = tokenSource(secret, 's3.secretAccessKeyFile');
+  const read = secretSource(secret, 's3.secretAccessKeyFile');
   await read();
-  return async () => ({ accessKeyId, secretAccessKey: (await read()) ?? '' });
+  return async () => ({ accessKeyId, secretAccessKey: await read() });
 }

@@ -5,7 +5,8 @@ import type { Config, UpstreamConfig } from './config.ts';
 import { InvalidConfiguration } from './errors.ts';
 import type { Logger } from './logger.ts';
 import type { UpstreamRule } from './mirror/policy.ts';
-import { tokenSource, whenUsable } from './upstream/credentials.ts';
+import { secretSource } from './secret-source.ts';
+import { whenUsable } from './upstream/credentials.ts';
 
 /**
  * The configured upstreams with their files read.
@@ -23,7 +24,10 @@ export async function loadUpstreamRules(
 async function loadRule(config: UpstreamConfig, shared: CliCredentials | undefined): Promise<UpstreamRule> {
   const { hostname, ca, clientCertificate, credentials } = config;
   const key = `upstreams.hosts."${hostname}"`;
-  const own = tokenSource(credentials && !('forward' in credentials) ? credentials : undefined);
+  const own =
+    credentials && !('forward' in credentials)
+      ? secretSource(credentials, 'the token file of an upstream')
+      : async () => undefined;
   await own();
   return {
     upstream: {

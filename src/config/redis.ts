@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { RedisAddress } from '../address/redis-address.ts';
 import { hasCode } from '../errors.ts';
+import type { SecretOrigin } from '../secret-source.ts';
 import type { KeyPath } from './layers.ts';
-import type { SecretOrigin } from './settings.ts';
 
 /** Where metadata rests that replicas share. Paths are absolute. */
 export interface RedisConfig {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import type { SecretOrigin } from '../secret-source.ts';
 import type { KeyPath } from './layers.ts';
-import type { SecretOrigin } from './settings.ts';
 
 /** Letters, digits, dots and dashes; what AWS allows, and older servers besides. */
 const BUCKET = /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/;

@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import type { Hostname } from '../address/hostname.ts';
 import type { ProviderPattern } from '../address/provider-pattern.ts';
+import type { SecretOrigin } from '../secret-source.ts';
 import type { AllowedVersion } from './cooldown.ts';
 import type { GitHostConfig } from './modules.ts';
 import type { RedisConfig } from './redis.ts';
@@ -13,9 +14,6 @@ export type Values = z.output<typeof schema>;
 
 /** Variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
-
-/** A secret itself, or the absolute path of the file that holds it. */
-export type SecretOrigin = { readonly token: string } | { readonly tokenFile: string };
 
 /** One registry that may be asked. Paths are absolute. */
 export interface UpstreamConfig {

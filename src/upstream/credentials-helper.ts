@@ -4,7 +4,7 @@ import path from 'node:path';
 import type { Hostname } from '../address/hostname.ts';
 import { LarderError, UpstreamRefused } from '../errors.ts';
 import { type Logger, redact } from '../logger.ts';
-import { isToken } from './credentials.ts';
+import { isToken } from '../secret-source.ts';
 
 const TIME_LIMIT_MS = 10_000;
 const MAX_OUTPUT_BYTES = 64 * 1024;

@@ -1,47 +1,10 @@
-import { readFile } from 'node:fs/promises';
-import { hasCode, InvalidConfiguration, UpstreamUnreachable } from '../errors.ts';
+import { hasCode, UpstreamUnreachable } from '../errors.ts';
 import { deadlineFailure } from './failures.ts';
 import type { Upstream } from './upstream.ts';
 
-/** Where an upstream's bearer token comes from. */
-export type TokenOrigin = { readonly token: string } | { readonly tokenFile: string };
-
-/** What an Authorization header can hold. */
-const TOKEN = /^[\x21-\x7e]+$/;
-
-export function isToken(value: unknown): value is string {
-  return typeof value === 'string' && TOKEN.test(value);
-}
-
 /**
- * The token for the next request. A token file is read anew each time: a rotated secret is used at once, whatever
- * times and sizes its file had.
- * @param name of the file, for messages
- * @throws InvalidConfiguration when the file cannot be read, is empty or holds no token
- */
-export function tokenSource(
-  origin: TokenOrigin | undefined,
-  name = 'the token file of an upstream',
-): () => Promise<string | undefined> {
-  if (!origin) return async () => undefined;
-  if ('token' in origin) return async () => origin.token;
-
-  return async () => {
-    const token = await readFile(origin.tokenFile, 'utf8').catch((cause: unknown) => {
-      throw new InvalidConfiguration(`${name} cannot be read`, { cause });
-    });
-    const trimmed = token.trim();
-    if (trimmed === '') throw new InvalidConfiguration(`${name} is empty`);
-    if (!isToken(trimmed)) {
-      throw new InvalidConfiguration(`${name} holds spaces, line breaks or non-ASCII letters`);
-    }
-    return trimmed;
-  };
-}
-
-/**
- * The same of a running Larder: a token file that is away while a secret is being rotated is trouble that passes, and what
- * is remembered can stand in.
+ * The token of a running Larder: a token file that is away while a secret is being rotated is trouble that passes, and
+ * what is remembered can stand in.
  * @param host `HOST[:PORT]` that the token is for
  */
 export function whenUsable(host: string, token: () => Promise<string | undefined>): () => Promise<string | undefined> {

@@ -1,45 +1,6 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { authenticatesFile, tokenSource } from '../../src/upstream/credentials.ts';
+import { describe, expect, it } from 'vitest';
+import { authenticatesFile } from '../../src/upstream/credentials.ts';
 import { clientFor, failureOf, patience, serve, upstreamAt } from './scripted-server.ts';
-
-let directory: string;
-beforeAll(async () => {
-  directory = await mkdtemp(path.join(tmpdir(), 'larder-tokens-'));
-});
-afterAll(() => rm(directory, { recursive: true, force: true }));
-
-const file = () => path.join(directory, 'token');
-
-describe('a token file', () => {
-  it('is read for each request, whatever its times and size say', async () => {
-    await writeFile(file(), ' one\r\n');
-    const token = tokenSource({ tokenFile: file() });
-    expect(await token()).toBe('one');
-    for (const next of ['two', 'six', 'ten']) {
-      await writeFile(file(), `${next}\n`);
-      expect(await token()).toBe(next);
-    }
-  });
-
-  it.each([
-    ['', /is empty/],
-    ['\n', /is empty/],
-    ['s3cret\ns3cret', /holds spaces/],
-    ['s3cret two', /holds spaces/],
-    ['s3crét', /holds spaces/],
-    [undefined, /cannot be read/],
-  ])('%j is no token', async (text, message) => {
-    if (text === undefined) await rm(file(), { force: true });
-    else await writeFile(file(), text);
-    const error = await failureOf(tokenSource({ tokenFile: file() })());
-    expect(error).toMatchObject({ code: 'INVALID_CONFIGURATION' });
-    expect(error.message).toMatch(message);
-    expect(error.message).not.toMatch(/s3cr|larder-tokens/);
-  });
-});
 
 describe('files', () => {
   it.each([
