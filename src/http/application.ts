@@ -9,6 +9,7 @@ import { type AdminDeps, adminRoutes } from './admin.ts';
 import type { AuditTrail } from './audit-entry.ts';
 import type { Authenticator } from './authenticate.ts';
 import { errorHandler } from './error-handler.ts';
+import { type MessageClasses, messageClassesOf } from './express-messages.ts';
 import { type Health, healthRoutes } from './health.ts';
 import { landingPage } from './landing-page.ts';
 import { linkDoor } from './link-door.ts';
@@ -62,8 +63,8 @@ export interface HttpApplicationDeps {
   readonly now?: () => number;
 }
 
-/** Also has the prototypes that it gives to requests and answers, for whoever makes those. */
-export type HttpApplication = RequestListener & Pick<express.Express, 'request' | 'response'>;
+/** Works with any requests and answers, and fast with those that are of its own classes. */
+export type HttpApplication = RequestListener & { readonly messages: MessageClasses };
 
 /**
  * All doors behind one handler, in the order in which a request meets them:
@@ -111,7 +112,7 @@ export function createHttpApplication(deps: HttpApplicationDeps): HttpApplicatio
     if (!ROUTABLE.test(req.url ?? '')) leadToGuard(req);
     application(req, res);
   };
-  return Object.assign(handler, { request: application.request, response: application.response });
+  return Object.assign(handler, { messages: messageClassesOf(application) });
 }
 
 /** Targets in which the router finds a path. The guard refuses all others. */

@@ -50,7 +50,7 @@ const STATUS: Readonly<Record<string, (error: never) => number>> = {
   UPSTREAM_REFUSED: () => 502,
   UPSTREAM_INVALID: () => 502,
   INTEGRITY_MISMATCH: () => 502,
-  STORAGE_FAILED: (error: StorageFailed) => (error.full ? 507 : 500),
+  STORAGE_FAILED: (error: StorageFailed) => (error.full ? 507 : error.busy ? 503 : 500),
   UNAUTHENTICATED: () => 401,
   TOO_MANY_ATTEMPTS: () => 429,
   FORBIDDEN: () => 403,
@@ -177,8 +177,8 @@ export function loggedPath(target: string): string {
 function headersFor(error: LarderError): Record<string, string> {
   if (error.code === 'UNAUTHENTICATED') return { 'WWW-Authenticate': 'Bearer realm="larder", Basic realm="larder"' };
   if (error.code === 'TOO_MANY_ATTEMPTS') return { 'Retry-After': String(MAX_RETRY_AFTER_S) };
-  const { reason, retryAfterMs } = error as Partial<UpstreamUnreachable>;
-  if (reason !== 'busy') return {};
+  const { reason, retryAfterMs, busy } = error as { reason?: string; retryAfterMs?: number; busy?: boolean };
+  if (reason !== 'busy' && !busy) return {};
   const seconds = Math.ceil((retryAfterMs ?? 0) / 1000);
   return { 'Retry-After': String(Math.min(MAX_RETRY_AFTER_S, Math.max(MIN_RETRY_AFTER_S, seconds || 0))) };
 }

@@ -2,7 +2,7 @@ import http, { type IncomingMessage, type RequestListener, type ServerResponse }
 import https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { Express } from 'express';
+import type { HttpApplication } from './application.ts';
 import { BodyGuard, type BodyLimits } from './body-guard.ts';
 import { PROXY_HINT } from './request-guards.ts';
 
@@ -76,7 +76,7 @@ export class HttpServer {
       keepAlive: true,
       keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
       noDelay: true,
-      ...messageClasses(handler),
+      ...(handler as Partial<HttpApplication>).messages,
     };
     this.#isSecure = tls !== undefined;
     this.#server = tls
@@ -196,26 +196,6 @@ export class HttpServer {
 
 function closeAfter(res: ServerResponse): void {
   if (!res.headersSent) res.setHeader('Connection', 'close');
-}
-
-/**
- * Express gives each request and answer another prototype, which makes Node 20 forget all it has compiled for them and
- * costs two thirds of the throughput. Created with the right prototype in the first place, nothing changes under way.
- * Node 22 and newer do not mind.
- */
-function messageClasses(handler: RequestListener): http.ServerOptions {
-  const { request, response } = handler as Partial<Express>;
-  if (!request || !response || Number.parseInt(process.versions.node, 10) >= 22) return {};
-  // The constructors of node:http are functions, and may be called on an object made by another one.
-  function Request(this: object, ...args: unknown[]): void {
-    Reflect.apply(http.IncomingMessage, this, args);
-  }
-  function Response(this: object, ...args: unknown[]): void {
-    Reflect.apply(http.ServerResponse, this, args);
-  }
-  Request.prototype = request;
-  Response.prototype = response;
-  return { IncomingMessage: Request, ServerResponse: Response } as unknown as http.ServerOptions;
 }
 
 const LATE = ['REQUEST_TIMEOUT', 'the request did not arrive in time'] as const;
