@@ -125,24 +125,26 @@ export class LinkNotValid extends LarderError {
 
 /**
  * Our own disk failed, or what takes its place. `full` when there is no room left, `gone` when what was stored is not there
- * any more, `readable` when it is known that what is stored can be read all the same; `store` names what is in trouble when
- * that is another service.
+ * any more, `readable` when it is known that what is stored can be read all the same, `busy` when asking again in a moment
+ * will do; `store` names what is in trouble when that is another service.
  */
 export class StorageFailed extends LarderError {
   readonly code = 'STORAGE_FAILED';
   readonly full: boolean;
   readonly gone: boolean;
   readonly readable: boolean;
+  readonly busy: boolean;
   readonly store: 'redis' | undefined;
 
   constructor(
     operation: string,
     cause: unknown,
-    options: { hint?: string; readable?: boolean; store?: 'redis' | undefined } = {},
+    options: { hint?: string; readable?: boolean; busy?: boolean; store?: 'redis' | undefined } = {},
   ) {
     const reason = (cause as { code?: unknown } | null)?.code;
     super(`${operation} failed${typeof reason === 'string' ? ` (${reason})` : ''}`, { hint: options.hint, cause });
     this.readable = options.readable ?? false;
+    this.busy = options.busy ?? false;
     this.store = options.store;
     this.full = reason === 'ENOSPC' || reason === 'EDQUOT';
     this.gone = reason === 'ENOENT';

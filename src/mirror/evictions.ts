@@ -15,7 +15,7 @@ const SURVEY_MS = 250;
 
 /** What is evicted from. */
 export type EvictableStores = {
-  readonly archives: Pick<ArchiveStore, 'find' | 'getRelease' | 'discard'>;
+  readonly archives: Pick<ArchiveStore, 'peek' | 'getRelease' | 'discard'>;
   readonly packages: Pick<ModuleStore, 'discard' | 'recall'>;
 };
 
@@ -134,7 +134,7 @@ export class Evictions {
 async function isReplaceable({ archives, packages }: EvictableStores, subject: Subject): Promise<boolean> {
   if (!(subject instanceof ProviderArchive)) return (await packages.recall(subject))?.brought !== true;
   const kept = await archives.getRelease(subject.provider, subject.version);
-  const stored = kept && (await archives.find(subject));
+  const stored = kept && (await archives.peek(subject));
   // What is not recorded is a rest of something, and there is no digest to lose.
   return kept !== undefined && (stored === undefined || kept.shasums.includes(stored.sha256));
 }

@@ -54,8 +54,8 @@ export interface ScrubProgress {
 }
 
 interface ScrubDeps {
-  readonly archives: Pick<ArchiveStore, 'providers' | 'list' | 'find' | 'verify' | 'quarantine'>;
-  readonly packages: Pick<ModuleStore, 'modules' | 'list' | 'find' | 'verify' | 'quarantine'>;
+  readonly archives: Pick<ArchiveStore, 'providers' | 'list' | 'peek' | 'verify' | 'quarantine'>;
+  readonly packages: Pick<ModuleStore, 'modules' | 'list' | 'peek' | 'verify' | 'quarantine'>;
   readonly quarantine: Pick<Quarantine, 'remove'>;
   readonly healer?: Healer | undefined;
   readonly logger: Logger;
@@ -76,7 +76,7 @@ export async function* examineAll(deps: ScrubDeps): AsyncGenerator<Examined> {
   for await (const provider of archives.providers()) {
     for (const stored of await archives.list(provider)) {
       const found = await examine(deps, stored.archive, {
-        find: () => archives.find(stored.archive),
+        peek: () => archives.peek(stored.archive),
         verify: (one: StoredArchive) => archives.verify(one),
         quarantine: (one, reason) => archives.quarantine(one, reason),
         heal: healer && ((one) => healer.archive(one)),
@@ -87,7 +87,7 @@ export async function* examineAll(deps: ScrubDeps): AsyncGenerator<Examined> {
   for await (const module of packages.modules()) {
     for (const stored of await packages.list(module)) {
       const found = await examine(deps, stored.release, {
-        find: () => packages.find(stored.release),
+        peek: () => packages.peek(stored.release),
         verify: (one: StoredPackage) => packages.verify(one),
         quarantine: (one, reason) => packages.quarantine(one, reason),
         heal: healer && ((one) => healer.package(one)),
@@ -98,7 +98,7 @@ export async function* examineAll(deps: ScrubDeps): AsyncGenerator<Examined> {
 }
 
 interface Steps<T> {
-  find(): Promise<T | undefined>;
+  peek(): Promise<T | undefined>;
   verify(stored: T): Promise<boolean>;
   quarantine(stored: T, reason: string): Promise<string | undefined>;
   readonly heal: ((stored: T) => Promise<void>) | undefined;
@@ -123,12 +123,12 @@ async function examine<T extends StoredArchive | StoredPackage>(
   subject: Subject,
   steps: Steps<T>,
 ): Promise<Examined | undefined> {
-  const stored = await steps.find();
+  const stored = await steps.peek();
   if (!stored) return undefined;
   const { size, sha256 } = stored;
   if (await isIntact(unlessAborted(steps.verify(stored), signal))) return { subject, size, state: 'intact' };
   // It may have been replaced while it was read.
-  const still = await steps.find();
+  const still = await steps.peek();
   if (!still) return undefined;
   if (await isIntact(unlessAborted(steps.verify(still), signal))) return { subject, size, state: 'intact' };
 

@@ -55,6 +55,6 @@ export async function digestOf(path: string): Promise<Sha256 | undefined> {
   return isThere ? parseSha256(digest.digest('hex')) : undefined;
 }
 
-export function isSettled(file: Stats): boolean {
-  return Date.now() - file.mtimeMs > UNSETTLED_MS;
+export function isSettled({ mtime }: Pick<Stats, 'mtime'>): boolean {
+  return Date.now() - mtime.getTime() > UNSETTLED_MS;
 }

@@ -46,16 +46,21 @@ export interface ReleaseFiles {
 
 /**
  * Port: where archives rest. Present means verified: `find` and `list` speak only of archives that were committed
- * with the right digest and still have the right size.
+ * with the right digest and still have the right size. What was written to since, as far as that shows, is neither found
+ * nor read before its bytes have been compared with the digest again.
  *
  * @throws StorageFailed from every method when the disk (or bucket) fails.
  */
 export interface ArchiveStore {
   /**
-   * Costs no more than a look at the file. Only a file that somebody else put in place, with hashes beside it, is read
-   * and compared, once. A file that has lost its size is discarded.
+   * Costs no more than a look at the file. Only a file that somebody else put in place, with hashes beside it, and one
+   * that was written to since it was stored, is read and compared, once. A file that has lost its size is discarded, one
+   * that was altered is put into quarantine.
+   * @throws StorageFailed, `busy` while many are being compared
    */
   find(archive: ProviderArchive): Promise<StoredArchive | undefined>;
+  /** What `find` would compare, without comparing it: for whoever reads all of it anyway, to `verify` it. */
+  peek(archive: ProviderArchive): Promise<StoredArchive | undefined>;
   /**
    * Everything stored of one provider, in no particular order. Files that somebody else put in place are in it as soon
    * as they have been compared with the hashes beside them, which a list waits for a few seconds at most. What other
@@ -97,7 +102,10 @@ export interface ArchiveStore {
   computePackageHash(stored: StoredArchive): Promise<ComputedHashes | undefined>;
   /** When it was last used by anybody; when it was stored, if never. Costs a look at a file. */
   lastUse(stored: StoredArchive): Promise<Date>;
-  /** Reads the whole file and compares digests. `false` when it is damaged or gone. */
+  /**
+   * Reads the whole file and compares digests. `false` when it is damaged or gone. One that was written to since it was
+   * stored, and is intact, needs no further comparison then.
+   */
   verify(stored: StoredArchive): Promise<boolean>;
   /** Puts a damaged archive aside instead of removing it. @returns the id of its place; `undefined` when it is gone */
   quarantine(stored: StoredArchive, reason: string): Promise<string | undefined>;

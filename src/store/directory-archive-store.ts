@@ -5,8 +5,9 @@ import type { ProviderArchive } from '../address/archive.ts';
 import { type Hash, type Sha256, zipHash } from '../address/hash.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
+import { StorageFailed } from '../errors.ts';
 import type { Logger } from '../logger.ts';
-import { digestOf, isSettled, judge } from './adoption.ts';
+import { isSettled, judge } from './adoption.ts';
 import type { ArchiveBody } from './archive-body.ts';
 import type {
   ArchiveStore,
@@ -18,22 +19,23 @@ import type {
   ReleaseFiles,
   StoredArchive,
 } from './archive-store.ts';
-import { openFileStream, ReadingMemory } from './file-stream.ts';
+import { ALTERED } from './changed-files.ts';
+import { openFound, ReadingMemory } from './file-stream.ts';
 import { ForeignArchives } from './foreign-archives.ts';
 import { IncomingFile } from './incoming-file.ts';
 import { freeKeeping, type Keeping, reading } from './keeping.ts';
 import { KeptReleases } from './kept-releases.ts';
 import { paths } from './keys.ts';
 import { makeDirectory } from './make-directory.ts';
-import type { ArchiveRecord } from './mirror-document.ts';
 import { fileIdentity, MirrorDocuments } from './mirror-documents.ts';
 import type { PackageHasher } from './package-hash.ts';
 import { PartialFiles } from './partial-files.ts';
 import { archiveFiles, providerDirectories } from './provider-directories.ts';
 import { Quarantine } from './quarantine.ts';
+import { RecordedArchives } from './recorded-archives.ts';
 import { RememberedLists } from './remembered-lists.ts';
 import { ifPresent, ofStorage } from './storage-errors.ts';
-import { asStored, isOurs, isRecordOf, type OurRecord } from './stored-record.ts';
+import { asStored, isOurs, isRecordOf, type Look, type OurRecord } from './stored-record.ts';
 
 /**
  * Archives in the packed layout below `providers/`: at any moment a `filesystem_mirror` and a static network mirror.
@@ -50,6 +52,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
   readonly #hasher: PackageHasher;
   readonly #logger: Logger;
   readonly #lists: RememberedLists<StoredArchive>;
+  readonly #recorded: RecordedArchives;
   readonly #foreign: ForeignArchives<Stats>;
   readonly #keeping: Keeping;
   readonly #memory = new ReadingMemory();
@@ -68,19 +71,27 @@ export class DirectoryArchiveStore implements ArchiveStore {
     this.#keeping = deps.keeping;
     this.#lists = new RememberedLists(deps.keeping.changes);
     this.#quarantine = new Quarantine({ directory, partials });
+    this.#documents = new MirrorDocuments({ directory, partials, logger });
+    this.#recorded = new RecordedArchives({
+      directory,
+      documents: this.#documents,
+      onNoted: ({ provider }) => this.#lists.forget(this.#homeOf(provider)),
+      putAside: async (altered) => void (await this.quarantine(altered, ALTERED)),
+      logger,
+    });
     this.#foreign = new ForeignArchives<Stats>({
       shelf: {
-        look: (archive) => this.#look(archive),
+        look: (archive) => this.#recorded.look(archive),
         identityOf: fileIdentity,
         isSettled,
-        judge: (archive, file, known) => judge(this.#pathOf(archive), file, known, hasher),
-        recordOf: (archive) => this.#recordOf(archive),
+        judge: (archive, file, known) => judge(this.#recorded.pathOf(archive), file, known, hasher),
+        recordOf: (archive) => this.#recorded.recordOf(archive),
+        asItWas: (...of) => this.#recorded.asItWas(...of),
         record: (...of) => this.#record(...of),
         discard: (archive) => this.discard(archive),
       },
       logger,
     });
-    this.#documents = new MirrorDocuments({ directory, partials, logger });
     this.#releases = new KeptReleases({ directory, partials });
     this.#hasher = hasher;
     this.#logger = logger;
@@ -103,12 +114,17 @@ export class DirectoryArchiveStore implements ArchiveStore {
   }
 
   async find(archive: ProviderArchive): Promise<StoredArchive | undefined> {
-    const [record, file] = await Promise.all([this.#recordOf(archive), this.#look(archive)]);
+    const [record, file] = await this.#recorded.see(archive);
     if (!file) return undefined;
     const stored = asStored(archive, record, file);
-    if (stored) return stored;
+    if (stored) return this.#recorded.asItWas(stored, file);
     if (isOurs(record)) return this.#discardDamaged(archive, record, file);
     return this.#foreign.isCandidate(archive, record, file) ? this.adopt(archive) : undefined;
+  }
+
+  async peek(archive: ProviderArchive): Promise<StoredArchive | undefined> {
+    const [record, file] = await this.#recorded.see(archive);
+    return file && asStored(archive, record, file);
   }
 
   list(provider: ProviderAddress): Promise<readonly StoredArchive[]> {
@@ -128,9 +144,9 @@ export class DirectoryArchiveStore implements ArchiveStore {
   }
 
   async read(stored: StoredArchive, range?: ByteRange, purpose: ReadPurpose = 'use'): Promise<ArchiveBody> {
-    const path = this.#pathOf(stored.archive);
-    const { size } = stored;
-    const stream = await openFileStream({ what: 'an archive', path, size, range, memory: this.#memory });
+    const path = this.#recorded.pathOf(stored.archive);
+    const file = { what: 'an archive', path, range, memory: this.#memory };
+    const stream = await openFound(file, stored, () => this.find(stored.archive));
     return reading(this.#keeping, paths.archive(stored.archive), { stream, purpose });
   }
 
@@ -142,9 +158,10 @@ export class DirectoryArchiveStore implements ArchiveStore {
       reserve: (bytes) => this.#keeping.room.reserve(bytes),
       hold: () => this.#keeping.holds.hold(paths.archive(archive)),
       publish: async (partial, size, sha256) => {
-        const final = this.#pathOf(archive);
-        await this.#partials.publish(partial, final);
-        return { path: final, stored: await this.#record(archive, sha256, undefined, size) };
+        const path = this.#recorded.pathOf(archive);
+        await this.#partials.publish(partial, path);
+        const { mtime = new Date() } = (await this.#recorded.look(archive)) ?? {};
+        return { path, stored: await this.#record(archive, sha256, undefined, { size, mtime }) };
       },
     });
   }
@@ -174,16 +191,19 @@ export class DirectoryArchiveStore implements ArchiveStore {
   }
 
   async putPackageHash({ archive, sha256 }: Pick<StoredArchive, 'archive' | 'sha256'>, h1: Hash): Promise<void> {
-    const record = await this.#recordOf(archive);
+    const record = await this.#recorded.recordOf(archive);
     if (!isRecordOf(record, sha256) || record.hashes[0] === h1) return;
     const others = record.hashes.filter((hash) => hash !== h1);
-    await this.#documents.put(archive, [h1, ...others], record.size);
+    await this.#documents.put(archive, { ...record, hashes: [h1, ...others] });
     this.#lists.forget(this.#homeOf(archive.provider));
   }
 
-  async computePackageHash({ archive }: StoredArchive): Promise<ComputedHashes | undefined> {
+  async computePackageHash({ archive, sha256 }: StoredArchive): Promise<ComputedHashes | undefined> {
+    // What was altered has another one, and is not what it would be told of.
+    if ((await this.find(archive))?.sha256 !== sha256)
+      throw new StorageFailed('hashing an archive', new Error('it is gone'));
     const letGo = this.#keeping.holds.hold(paths.archive(archive));
-    const outcome = await this.#hasher.hash(this.#pathOf(archive)).finally(letGo);
+    const outcome = await this.#hasher.hash(this.#recorded.pathOf(archive)).finally(letGo);
     if ('hash' in outcome) return { zip: outcome.hash, unpacked: outcome.unpacked ?? outcome.hash };
     // Cut off by our own shutdown: that says nothing of the archive.
     if (this.#hasher.isClosed) return undefined;
@@ -195,15 +215,15 @@ export class DirectoryArchiveStore implements ArchiveStore {
     return this.#keeping.uses.of(paths.archive(archive), storedAt);
   }
 
-  async verify({ archive, sha256 }: StoredArchive): Promise<boolean> {
-    return (await digestOf(this.#pathOf(archive))) === sha256;
+  verify(stored: StoredArchive): Promise<boolean> {
+    return this.#recorded.verify(stored);
   }
 
   async discard(archive: ProviderArchive): Promise<void> {
     // Not offered any more before it is not there any more.
     await this.#documents.remove(archive);
     this.#lists.forget(this.#homeOf(archive.provider));
-    await ofStorage('removing an archive', rm(this.#pathOf(archive), { force: true }));
+    await ofStorage('removing an archive', rm(this.#recorded.pathOf(archive), { force: true }));
     await this.#isGone(archive);
   }
 
@@ -220,15 +240,15 @@ export class DirectoryArchiveStore implements ArchiveStore {
   }
 
   /** Waits for examinations under way; further ones are dropped. */
-  close(): Promise<void> {
-    return this.#foreign.close();
+  async close(): Promise<void> {
+    await Promise.all([this.#foreign.close(), this.#recorded.close()]);
   }
 
   async #list(provider: ProviderAddress): Promise<{ list: readonly StoredArchive[]; isFinal: boolean }> {
     const list: StoredArchive[] = [];
     const candidates: ProviderArchive[] = [];
     const look = async (archive: ProviderArchive) => {
-      const [record, file] = await Promise.all([this.#recordOf(archive), this.#look(archive)]);
+      const [record, file] = await this.#recorded.see(archive);
       const stored = file && asStored(archive, record, file);
       if (stored) list.push(stored);
       else if (file && isOurs(record)) await this.#discardDamaged(archive, record, file);
@@ -242,26 +262,15 @@ export class DirectoryArchiveStore implements ArchiveStore {
     return { list, isFinal };
   }
 
-  async #look(archive: ProviderArchive): Promise<Stats | undefined> {
-    const file = await ifPresent('looking for an archive', stat(this.#pathOf(archive)));
-    return file?.isFile() ? file : undefined;
-  }
-
-  async #recordOf(archive: ProviderArchive): Promise<ArchiveRecord | undefined> {
-    const records = await this.#documents.records(archive.provider, archive.version);
-    const record = records.get(archive.platform.toString());
-    // Some other mirror may have kept it under another name: then it says nothing of this file.
-    return record?.url === archive.filename ? record : undefined;
-  }
-
-  async #record(archive: ProviderArchive, sha256: Sha256, h1: Hash | undefined, size: number): Promise<StoredArchive> {
-    await this.#documents.put(archive, h1 ? [h1, zipHash(sha256)] : [zipHash(sha256)], size);
+  async #record(archive: ProviderArchive, sha256: Sha256, h1: Hash | undefined, file: Look): Promise<StoredArchive> {
+    const { size, mtime } = file;
+    const hashes = h1 ? [h1, zipHash(sha256)] : [zipHash(sha256)];
+    await this.#documents.put(archive, { hashes, size, mtimeMs: mtime.getTime() });
     this.#lists.forget(this.#homeOf(archive.provider));
     this.#keeping.room.came(archive, size);
-    const file = await this.#look(archive);
     // As old as where it was copied from; it was wanted now.
-    if (file && isSettled(file)) this.#keeping.uses.note(paths.archive(archive));
-    return { archive, size, sha256, h1, storedAt: file?.mtime ?? new Date() };
+    if (isSettled(file)) this.#keeping.uses.note(paths.archive(archive));
+    return { archive, size, sha256, h1, storedAt: mtime };
   }
 
   async #isGone(archive: ProviderArchive): Promise<void> {
@@ -281,9 +290,5 @@ export class DirectoryArchiveStore implements ArchiveStore {
 
   #homeOf(provider: ProviderAddress): string {
     return join(this.#directory, paths.provider(provider));
-  }
-
-  #pathOf(archive: ProviderArchive): string {
-    return join(this.#directory, paths.archive(archive));
   }
 }

@@ -1,6 +1,7 @@
 import type { Stats } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Sha256 } from '../address/hash.ts';
 import { type ModuleAddress, ModuleRelease } from '../address/module.ts';
 import type { Version } from '../address/version.ts';
 import { StorageFailed } from '../errors.ts';
@@ -9,8 +10,9 @@ import type { Logger } from '../logger.ts';
 import { digestOf, isSettled } from './adoption.ts';
 import type { ArchiveBody } from './archive-body.ts';
 import type { ByteRange, ReadPurpose } from './archive-store.ts';
+import { ALTERED, ChangedFiles, isUntouched } from './changed-files.ts';
 import { DirectoryLocks } from './directory-locks.ts';
-import { openFileStream, ReadingMemory } from './file-stream.ts';
+import { openFound, ReadingMemory } from './file-stream.ts';
 import { demandFirst } from './first-package.ts';
 import { freeKeeping, type Keeping, reading } from './keeping.ts';
 import { paths } from './keys.ts';
@@ -36,6 +38,7 @@ export class DirectoryModuleStore implements ModuleStore {
   readonly #keeping: Keeping;
   readonly #memory = new ReadingMemory();
   readonly #quarantine: Quarantine;
+  readonly #changed: ChangedFiles;
   readonly #logger: Logger;
   readonly #lists: RememberedLists<StoredPackage>;
   /** By release. */
@@ -52,6 +55,7 @@ export class DirectoryModuleStore implements ModuleStore {
     this.#quarantine = new Quarantine({ directory, partials });
     this.#records = new ModuleRecords({ directory, partials, logger });
     this.#locks = new DirectoryLocks({ directory: join(directory, paths.locks) });
+    this.#changed = new ChangedFiles({ logger });
     this.#logger = logger;
   }
 
@@ -70,16 +74,16 @@ export class DirectoryModuleStore implements ModuleStore {
   }
 
   async find(release: ModuleRelease): Promise<StoredPackage | undefined> {
-    const [record, file] = await Promise.all([this.#records.get(release), this.#look(release)]);
-    if (!record || !file) return undefined;
-    if (file.size === record.size) return { ...record, release, storedAt: file.mtime };
-    // Younger ones may still be being copied in.
-    if (isSettled(file)) await this.#discardDamaged(release);
-    return undefined;
+    const { stored, file } = await this.#see(release);
+    return stored && file && this.#asItWas(stored, file);
   }
 
-  recall(release: ModuleRelease): Promise<PackageRecord | undefined> {
-    return this.#records.get(release);
+  async peek(release: ModuleRelease): Promise<StoredPackage | undefined> {
+    return (await this.#see(release)).stored;
+  }
+
+  async recall(release: ModuleRelease): Promise<PackageRecord | undefined> {
+    return (await this.#records.get(release))?.record;
   }
 
   list(module: ModuleAddress): Promise<readonly StoredPackage[]> {
@@ -89,7 +93,7 @@ export class DirectoryModuleStore implements ModuleStore {
       () => ifPresent('looking for a module', stat(directory)),
       async () => {
         const { packages } = await moduleFiles(this.#directory, module);
-        const found = await Promise.all(packages.map((version) => this.find(new ModuleRelease(module, version))));
+        const found = await Promise.all(packages.map((version) => this.peek(new ModuleRelease(module, version))));
         const list = found.filter((stored) => stored !== undefined);
         // What was passed over may be whole later without the directory's showing it.
         return { list, isFinal: list.length === packages.length };
@@ -110,8 +114,8 @@ export class DirectoryModuleStore implements ModuleStore {
 
   async read(stored: StoredPackage, range?: ByteRange, purpose: ReadPurpose = 'use'): Promise<ArchiveBody> {
     const path = this.#pathOf(stored.release);
-    const { size } = stored;
-    const stream = await openFileStream({ what: 'a package', path, size, range, memory: this.#memory });
+    const file = { what: 'a package', path, range, memory: this.#memory };
+    const stream = await openFound(file, stored, () => this.find(stored.release));
     return reading(this.#keeping, paths.modulePackage(stored.release), { stream, purpose });
   }
 
@@ -133,9 +137,9 @@ export class DirectoryModuleStore implements ModuleStore {
 
   putFingerprint(release: ModuleRelease, fingerprint: string): Promise<void> {
     return this.#inTurn(release, async () => {
-      const record = await this.#records.get(release);
-      if (!record || record.fingerprint === fingerprint) return;
-      await this.#records.put(release, { ...record, fingerprint });
+      const kept = await this.#records.get(release);
+      if (!kept || kept.record.fingerprint === fingerprint) return;
+      await this.#records.put(release, { ...kept, record: { ...kept.record, fingerprint } });
     });
   }
 
@@ -152,7 +156,11 @@ export class DirectoryModuleStore implements ModuleStore {
   }
 
   async verify({ release, sha256 }: StoredPackage): Promise<boolean> {
-    return (await digestOf(this.#pathOf(release))) === sha256;
+    const file = await this.#look(release);
+    if (!file || (await digestOf(this.#pathOf(release))) !== sha256) return false;
+    // It is as intact where nothing can be written.
+    await this.#noteTime(release, sha256, file.mtime.getTime()).catch(() => {});
+    return true;
   }
 
   discard(release: ModuleRelease): Promise<void> {
@@ -170,21 +178,55 @@ export class DirectoryModuleStore implements ModuleStore {
   async #put(release: ModuleRelease, file: string, record: PackageRecord): Promise<StoredPackage> {
     const { size: written } = await ofStorage('storing a package', stat(file));
     if (written !== record.size) throw new StorageFailed('storing a package', new Error('its size has changed'));
-    const known = await this.#records.get(release);
+    const known = (await this.#records.get(release))?.record;
     demandFirst(release, known, record);
     // It must never stand beside bytes that it does not speak of, which could have the same size.
     if (!known) await this.#records.remove(release);
     await this.#partials.publish(file, this.#pathOf(release));
+    const { mtime = new Date() } = (await this.#look(release)) ?? {};
     try {
-      await this.#records.put(release, record);
+      await this.#records.put(release, { record, mtimeMs: mtime.getTime() });
     } catch (error) {
       // On a full disk it would only be in the way.
       await rm(this.#pathOf(release), { force: true }).catch(() => {});
       throw error;
     }
     this.#keeping.room.came(release, record.size);
-    const stored = await this.#look(release);
-    return { ...record, release, storedAt: stored?.mtime ?? new Date() };
+    return { ...record, release, storedAt: mtime };
+  }
+
+  /** The file, and what is stored if that has the right size. */
+  async #see(release: ModuleRelease): Promise<{ stored?: StoredPackage; file?: Stats }> {
+    const [kept, file] = await Promise.all([this.#records.get(release), this.#look(release)]);
+    if (!kept || !file) return {};
+    const { record, mtimeMs } = kept;
+    const storedAt = mtimeMs === undefined ? file.mtime : new Date(mtimeMs);
+    if (file.size === record.size) return { stored: { ...record, release, storedAt }, file };
+    // Younger ones may still be being copied in.
+    if (isSettled(file)) await this.#discardDamaged(release);
+    return {};
+  }
+
+  /** Itself, when it is what was stored: what was written to since is compared. */
+  async #asItWas(stored: StoredPackage, file: Stats): Promise<StoredPackage | undefined> {
+    if (isUntouched(stored, file)) return stored;
+    const { release, sha256 } = stored;
+    const isSame = await this.#changed.isSame(
+      { subject: release, sha256, file, path: this.#pathOf(release) },
+      {
+        note: (mtimeMs) => this.#noteTime(release, sha256, mtimeMs),
+        putAside: async () => void (await this.quarantine(stored, ALTERED)),
+      },
+    );
+    return isSame ? { ...stored, storedAt: file.mtime } : undefined;
+  }
+
+  async #noteTime(release: ModuleRelease, sha256: Sha256, mtimeMs: number): Promise<void> {
+    if ((await this.#records.get(release))?.mtimeMs === mtimeMs) return;
+    await this.#inTurn(release, async () => {
+      const kept = await this.#records.get(release);
+      if (kept && kept.record.sha256 === sha256) await this.#records.put(release, { ...kept, mtimeMs });
+    });
   }
 
   async #look(release: ModuleRelease): Promise<Stats | undefined> {
@@ -195,12 +237,12 @@ export class DirectoryModuleStore implements ModuleStore {
   #discardDamaged(release: ModuleRelease): Promise<void> {
     return this.#inTurn(release, async () => {
       // It may have been replaced meanwhile.
-      const [record, file] = await Promise.all([this.#records.get(release), this.#look(release)]);
-      if (!record || !file || file.size === record.size || !isSettled(file)) return;
+      const [kept, file] = await Promise.all([this.#records.get(release), this.#look(release)]);
+      if (!kept || !file || file.size === kept.record.size || !isSettled(file)) return;
       this.#logger.warn('a stored module package is damaged and was discarded', {
         module: release.module.toString(),
         version: release.version.toString(),
-        expected: record.size,
+        expected: kept.record.size,
         size: file.size,
       });
       await this.#removePackage(release);

@@ -44,24 +44,51 @@ export class ReadingMemory {
  *
  * @param what for error messages, with its article
  * @param size of the whole file, bytes
- * @throws StorageFailed when it is not there (`gone`), or has another size
+ * @param writtenAt when it was last written, if that matters
+ * @throws StorageFailed when it is not there or was written to since (`gone`), or has another size
  */
 export async function openFileStream(deps: {
   what: string;
   path: string;
   size: number;
+  writtenAt?: Date;
   range: ByteRange | undefined;
   memory: ReadingMemory;
 }): Promise<ArchiveBody> {
   const operation = `opening ${deps.what}`;
   const handle = await ofStorage(operation, open(deps.path, 'r'));
   try {
-    const { size } = await ofStorage(operation, handle.stat());
+    const { size, mtime } = await ofStorage(operation, handle.stat());
     if (size !== deps.size) throw new StorageFailed(operation, new Error('its size has changed'));
+    if (deps.writtenAt && mtime.getTime() !== deps.writtenAt.getTime()) {
+      throw new StorageFailed(operation, Object.assign(new Error('it was written to'), { code: 'ENOENT' }));
+    }
     return new FileStream({ ...deps, handle });
   } catch (error) {
     await handle.close();
     throw error;
+  }
+}
+
+/**
+ * The same of something stored that may have been written to, or replaced, since it was found: then it is found anew, and
+ * must be the same.
+ *
+ * @throws StorageFailed, `gone` when it is not
+ */
+export async function openFound<T extends { readonly size: number; readonly sha256: string; readonly storedAt: Date }>(
+  deps: Omit<Parameters<typeof openFileStream>[0], 'size' | 'writtenAt'>,
+  stored: T,
+  find: () => Promise<T | undefined>,
+): Promise<ArchiveBody> {
+  const open = ({ size, storedAt }: T) => openFileStream({ ...deps, size, writtenAt: storedAt });
+  try {
+    return await open(stored);
+  } catch (error) {
+    if (!(error instanceof StorageFailed && error.gone)) throw error;
+    const found = await find();
+    if (found?.sha256 !== stored.sha256) throw error;
+    return open(found);
   }
 }
 

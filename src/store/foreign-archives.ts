@@ -23,7 +23,10 @@ interface Shelf<Seen extends Look> {
   /** Compares it with what it is known by. */
   judge(archive: ProviderArchive, file: Seen, known: readonly Hash[]): Promise<Judgement>;
   recordOf(archive: ProviderArchive): Promise<ArchiveRecord | undefined>;
-  record(archive: ProviderArchive, sha256: Sha256, h1: Hash | undefined, size: number): Promise<StoredArchive>;
+  /** Notes what was found to be in this file. */
+  record(archive: ProviderArchive, sha256: Sha256, h1: Hash | undefined, file: Seen): Promise<StoredArchive>;
+  /** Of what is recorded with the size of the file: whether it is still that. `undefined` when it is not. */
+  asItWas(stored: StoredArchive, file: Seen): Promise<StoredArchive | undefined>;
   discard(archive: ProviderArchive): Promise<void>;
 }
 
@@ -88,13 +91,13 @@ export class ForeignArchives<Seen extends Look> {
     if (!file) return undefined;
     const record = await this.#shelf.recordOf(archive);
     const stored = asStored(archive, record, file);
-    if (stored) return stored;
+    if (stored) return this.#shelf.asItWas(stored, file);
 
     const known = [...(expected ? [zipHash(expected)] : []), ...(record?.hashes ?? [])];
     const judgement = await this.#shelf.judge(archive, file, known);
     if (judgement.verdict === 'verified') {
       this.#logger.info('took over an archive that was put in place', { archive: archive.toString() });
-      return this.#shelf.record(archive, judgement.sha256, judgement.h1, file.size);
+      return this.#shelf.record(archive, judgement.sha256, judgement.h1, file);
     }
     if (judgement.verdict === 'contradicted') {
       this.#logger.warn('an archive that was put in place is not what it should be and was discarded', {

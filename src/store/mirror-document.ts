@@ -9,6 +9,11 @@ export interface ArchiveRecord {
   readonly hashes: readonly Hash[];
   /** Bytes. Our own addition, which the clients ignore: only archives that we verified have it. */
   readonly size: number | undefined;
+  /**
+   * When the file was last written, when its digest was known: milliseconds since 1970. Our own addition, too; older
+   * records do not have it, nor have those of buckets.
+   */
+  readonly mtimeMs?: number | undefined;
 }
 
 /** By platform. */
@@ -58,8 +63,9 @@ export function recordsOf(document: Record<string, unknown>): Records {
   for (const [platform, entry] of Object.entries(archivesOf(document))) {
     if (!isObject(entry) || typeof entry['url'] !== 'string') continue;
     const hashes = Array.isArray(entry['hashes']) ? entry['hashes'].flatMap(readableHash) : [];
-    const size = Number.isSafeInteger(entry['size']) ? (entry['size'] as number) : undefined;
-    records.set(platform, { url: entry['url'], hashes, size });
+    const size = wholeNumber(entry['size']);
+    const mtimeMs = wholeNumber(entry['mtime']);
+    records.set(platform, { url: entry['url'], hashes, size, ...(mtimeMs !== undefined && { mtimeMs }) });
   }
   return records;
 }
@@ -75,6 +81,10 @@ function readableHash(text: unknown): Hash[] {
   } catch {
     return [];
   }
+}
+
+export function wholeNumber(value: unknown): number | undefined {
+  return Number.isSafeInteger(value) ? (value as number) : undefined;
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {

@@ -52,10 +52,22 @@ export class MirrorDocuments {
     return records;
   }
 
-  /** Records an archive that is in place. @throws StorageFailed */
-  async put({ provider, version, platform, filename }: ProviderArchive, hashes: readonly Hash[], size: number) {
+  /**
+   * Records an archive that is in place.
+   * @param mtimeMs of the file with these hashes, if that is known
+   * @throws StorageFailed
+   */
+  async put(
+    { provider, version, platform, filename }: ProviderArchive,
+    { hashes, size, mtimeMs }: { hashes: readonly Hash[]; size: number; mtimeMs?: number | undefined },
+  ): Promise<void> {
     await this.#change(provider, version, (archives) =>
-      archives.set(platform.toString(), { hashes: [...hashes], url: filename, size }),
+      archives.set(platform.toString(), {
+        hashes: [...hashes],
+        url: filename,
+        size,
+        ...(mtimeMs !== undefined && { mtime: mtimeMs }),
+      }),
     );
   }
 

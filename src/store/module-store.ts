@@ -41,12 +41,16 @@ export interface WorkDirectory {
 
 /**
  * Port: where module packages rest. Present means complete: `find` and `list` speak only of packages that were put
- * here whole, with their record, and still have the right size.
+ * here whole, with their record, and still have the right size. What was written to since, as far as that shows, is
+ * neither found nor read before its bytes have been compared with its digest again.
  *
  * @throws StorageFailed from every method when the disk fails.
  */
 export interface ModuleStore {
+  /** One that was altered is put into quarantine. @throws StorageFailed, `busy` while many are being compared */
   find(release: ModuleRelease): Promise<StoredPackage | undefined>;
+  /** What `find` would compare, without comparing it: for whoever reads all of it anyway, to `verify` it. */
+  peek(release: ModuleRelease): Promise<StoredPackage | undefined>;
   /** The record of a release's package, whether or not the package is (still) here. */
   recall(release: ModuleRelease): Promise<PackageRecord | undefined>;
   /** Everything stored of one module, in no particular order. While nothing changes it is the same array. */
@@ -77,7 +81,10 @@ export interface ModuleStore {
   lastUse(stored: StoredPackage): Promise<Date>;
   /** Puts a damaged package aside, its record stays. @returns the id of its place; `undefined` when it is gone */
   quarantine(stored: StoredPackage, reason: string): Promise<string | undefined>;
-  /** Reads the whole file and compares digests. `false` when it is damaged or gone. */
+  /**
+   * Reads the whole file and compares digests. `false` when it is damaged or gone. One that was written to since it was
+   * stored, and is intact, needs no further comparison then.
+   */
   verify(stored: StoredPackage): Promise<boolean>;
   /** Removes the package; its record stays, so that another one under the same version is noticed. Absent is fine. */
   discard(release: ModuleRelease): Promise<void>;

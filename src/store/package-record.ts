@@ -1,11 +1,19 @@
 import { parseSha256 } from '../address/hash.ts';
+import { wholeNumber } from './mirror-document.ts';
 import type { PackageRecord } from './module-store.ts';
 
-/** `VERSION.json` beside a module package, as people can read it. */
-export function packageRecordText({ sha256, size, subdir, source, fingerprint, brought }: PackageRecord): string {
+/**
+ * `VERSION.json` beside a module package, as people can read it.
+ * @param mtimeMs when the package with this digest was last written, in milliseconds since 1970
+ */
+export function packageRecordText(
+  { sha256, size, subdir, source, fingerprint, brought }: PackageRecord,
+  mtimeMs?: number | undefined,
+): string {
   const document = {
     sha256,
     size,
+    ...(mtimeMs !== undefined && { mtime: mtimeMs }),
     subdir,
     source,
     ...(fingerprint !== undefined && { fingerprint }),
@@ -29,4 +37,9 @@ export function packageRecordIn(text: string): PackageRecord | undefined {
     // Cut off, or nonsense: the same here.
     return undefined;
   }
+}
+
+/** The time in a readable one, in milliseconds since 1970; older ones have none. */
+export function packageTimeIn(text: string): number | undefined {
+  return wholeNumber((JSON.parse(text) as { mtime?: unknown }).mtime);
 }

@@ -23,7 +23,10 @@ export function isRecordOf(record: ArchiveRecord | undefined, sha256: Sha256): r
   return isOurs(record) && record.hashes.some((hash) => sha256Of(hash) === sha256);
 }
 
-/** What is stored, when the record and the file agree. */
+/**
+ * What is stored, when the record and the file agree on its size. It was stored when the file was written of which the
+ * digest is: one that was written to since has another time.
+ */
 export function asStored(
   archive: ProviderArchive,
   record: ArchiveRecord | undefined,
@@ -33,7 +36,8 @@ export function asStored(
   const [sha256] = record.hashes.flatMap((hash) => sha256Of(hash) ?? []);
   if (!sha256) return undefined;
   const h1 = record.hashes.find((hash) => hash.startsWith('h1:'));
-  return { archive, size: file.size, sha256, h1, storedAt: file.mtime };
+  const { mtimeMs } = record;
+  return { archive, size: file.size, sha256, h1, storedAt: mtimeMs === undefined ? file.mtime : new Date(mtimeMs) };
 }
 
 /** Which bytes were compared with which hashes. */

@@ -19,6 +19,10 @@ export interface ArchiveStoreFixture {
   truncate(archive: ProviderArchive): Promise<void>;
   /** Changes one byte of the archive. */
   corrupt(archive: ProviderArchive): Promise<void>;
+  /** The same, long ago, where the store is to notice it by itself. */
+  readonly alter?: (archive: ProviderArchive) => Promise<void>;
+  /** Writes the same bytes there once more. */
+  readonly rewrite?: (archive: ProviderArchive) => Promise<void>;
   /** Puts a file in the archive's place, past the store, long ago. */
   place(archive: ProviderArchive, bytes: Buffer): Promise<void>;
   close(): Promise<void>;
@@ -30,6 +34,16 @@ export function archiveOf(filename: string, provider = 'registry.example.com/acm
 
 export function sha256Hex(bytes: Uint8Array): Sha256 {
   return parseSha256(createHash('sha256').update(bytes).digest('hex'));
+}
+
+/** The same with another byte in its middle. */
+export function altered(bytes: Buffer): Buffer {
+  const middle = bytes.length >> 1;
+  return Buffer.concat([
+    bytes.subarray(0, middle),
+    Buffer.from([(bytes[middle] ?? 0) ^ 0xff]),
+    bytes.subarray(middle + 1),
+  ]);
 }
 
 export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
@@ -217,6 +231,51 @@ export function testArchiveStore(open: () => Promise<ArchiveStoreFixture>): void
       expect(await names()).toEqual([]);
       const stored = await put(store, linux, bytes);
       expect(await store.find(linux)).toEqual(stored);
+    });
+
+    test('an archive that was altered is neither found nor read, and can be stored anew', async ({ skip }) => {
+      if (!fixture.alter) return skip();
+      const listed = await put(store, linux, bytes);
+      await fixture.alter(linux);
+      const replica = await fixture.another();
+      await expect(replica.read(listed)).rejects.toMatchObject({ code: 'STORAGE_FAILED', gone: true });
+      expect(await replica.find(linux)).toBeUndefined();
+      expect(await replica.list(linux.provider)).toEqual([]);
+      expect(await replica.adopt(linux)).toBeUndefined();
+      const stored = await put(replica, linux, bytes);
+      expect(await replica.find(linux)).toEqual(stored);
+      expect(bytes.equals(await buffer(await replica.read(stored)))).toBe(true);
+    });
+
+    test('an archive that was altered gets no package hash', async ({ skip }) => {
+      if (!fixture.alter) return skip();
+      const stored = await put(store, linux, handMadeZip([{ name: 'terraform-provider-widget', content: 'binary' }]));
+      await fixture.alter(linux);
+      await expect((await fixture.another()).computePackageHash(stored)).rejects.toMatchObject({
+        code: 'STORAGE_FAILED',
+      });
+    });
+
+    test('an archive that was written to and is what it was stays, with all that is known of it', async ({ skip }) => {
+      if (!fixture.rewrite) return skip();
+      const first = await put(store, linux, bytes);
+      const h1 = parseHash(expectedPackageHash([]));
+      await store.putPackageHash(first, h1);
+      await fixture.rewrite(linux);
+      const replica = await fixture.another();
+      const all = await Promise.all(Array.from({ length: 4 }, () => replica.find(linux)));
+      for (const stored of all) expect(stored).toMatchObject({ sha256: sha256Hex(bytes), h1 });
+      expect(bytes.equals(await buffer(await replica.read(first)))).toBe(true);
+      expect(await replica.list(linux.provider)).toEqual([all[0]]);
+    });
+
+    test('what only looks is told of what would be compared', async ({ skip }) => {
+      if (!fixture.alter) return skip();
+      const stored = await put(store, linux, bytes);
+      await fixture.alter(linux);
+      const seen = await (await fixture.another()).peek(linux);
+      expect(seen).toMatchObject({ size: bytes.length, sha256: stored.sha256 });
+      expect(await store.verify(stored)).toBe(false);
     });
 
     test('verify notices one changed byte, a lost byte and a lost file', async () => {

@@ -21,6 +21,10 @@ export interface ModuleStoreFixture {
   truncate(release: ModuleRelease): Promise<void>;
   /** Changes one byte of the package. */
   corrupt(release: ModuleRelease): Promise<void>;
+  /** The same, long ago, where the store is to notice it by itself. */
+  readonly alter?: (release: ModuleRelease) => Promise<void>;
+  /** Writes the same bytes there once more. */
+  readonly rewrite?: (release: ModuleRelease) => Promise<void>;
   close(): Promise<void>;
 }
 
@@ -318,6 +322,34 @@ export function testModuleStore(open: () => Promise<ModuleStoreFixture>): void {
       expect(await store.recall(one)).toEqual(record);
       const stored = await putPackage(store, one, bytes, record);
       expect(await store.find(one)).toEqual(stored);
+    });
+
+    test('a package that was altered is neither found nor read, is remembered, and can be stored anew', async ({
+      skip,
+    }) => {
+      if (!fixture.alter) return skip();
+      const listed = await putPackage(store, one, bytes, record);
+      await fixture.alter(one);
+      const replica = await fixture.another();
+      expect(await replica.peek(one)).toEqual(listed);
+      await expect(replica.read(listed)).rejects.toMatchObject({ code: 'STORAGE_FAILED', gone: true });
+      expect(await replica.find(one)).toBeUndefined();
+      expect(await replica.list(one.module)).toEqual([]);
+      expect(await replica.recall(one)).toEqual(record);
+      const stored = await putPackage(replica, one, bytes, record);
+      expect(await replica.find(one)).toEqual(stored);
+      expect(bytes.equals(await buffer(await replica.read(stored)))).toBe(true);
+    });
+
+    test('a package that was written to and is what it was stays', async ({ skip }) => {
+      if (!fixture.rewrite) return skip();
+      const first = await putPackage(store, one, bytes, record);
+      await fixture.rewrite(one);
+      const replica = await fixture.another();
+      const found = await Promise.all(Array.from({ length: 4 }, () => replica.find(one)));
+      for (const stored of found) expect(stored).toMatchObject(record);
+      expect(bytes.equals(await buffer(await replica.read(first)))).toBe(true);
+      expect(await replica.list(one.module)).toEqual([found[0]]);
     });
 
     test('verify notices one changed byte, a lost byte and a lost file', async () => {

@@ -30,6 +30,7 @@ test.each([
   [502, new IntegrityMismatch('expected aa, got bb')],
   [507, new StorageFailed('writing the archive', diskFull)],
   [500, new StorageFailed('writing the archive', diskBroken)],
+  [503, new StorageFailed('comparing a file', new Error('takes longer'), { busy: true })],
 ])('%i for %o', async (status, error) => {
   const { ask, log } = await start({ listVersions: () => Promise.reject(error) });
   const answer = await ask(`GET ${WIDGET_PATH}/index.json`);
@@ -77,7 +78,13 @@ test.each([
   expect((await ask(`GET ${WIDGET_PATH}/index.json`)).headers['retry-after']).toBe(seconds);
 });
 
-test('only a busy upstream sends clients away', async () => {
+test('a store that is busy does, too', async () => {
+  const busy = new StorageFailed('comparing a file', new Error('takes longer'), { busy: true });
+  const { ask } = await start({ listVersions: () => Promise.reject(busy) });
+  expect((await ask(`GET ${WIDGET_PATH}/index.json`)).headers['retry-after']).toBe('1');
+});
+
+test('an upstream that fails does not send clients away', async () => {
   const { ask } = await start({
     listVersions: () => Promise.reject(new UpstreamUnreachable(HOST, 'failing', 'answered 500', { retryAfterMs: 9 })),
   });

@@ -26,7 +26,8 @@ import type { StoredArchive } from '../../src/store/archive-store.ts';
 import { DirectoryArchiveStore } from '../../src/store/directory-archive-store.ts';
 import { paths } from '../../src/store/keys.ts';
 import { PackageHasher } from '../../src/store/package-hash.ts';
-import { archiveOf, collect, put, sha256Hex, testArchiveStore } from '../contract/archive-store.ts';
+import { altered, archiveOf, collect, put, sha256Hex, testArchiveStore } from '../contract/archive-store.ts';
+import { recordingLogger } from '../support/recording-logger.ts';
 import { expectedPackageHash, handMadeZip } from './hand-made-zip.ts';
 import { canMount, onSmallDisk } from './small-disk.ts';
 
@@ -85,6 +86,14 @@ describe('a directory as an archive store', () => {
         await handle.write(Buffer.from([(bytes[1000] ?? 0) ^ 0xff]), 0, 1, 1000);
         await handle.close();
       },
+      alter: async (archive) => {
+        await writeFile(pathOf(archive), altered(await readFile(pathOf(archive))));
+        await utimes(pathOf(archive), LONG_AGO, LONG_AGO);
+      },
+      rewrite: async (archive) => {
+        await writeFile(pathOf(archive), await readFile(pathOf(archive)));
+        await utimes(pathOf(archive), LONG_AGO, LONG_AGO);
+      },
       place,
       close: async () => {
         for (const store of stores) await store.close();
@@ -106,14 +115,14 @@ describe('the directory is a static mirror', () => {
     expect(await readFile(join(directory, index), 'utf8')).toBe(
       `${JSON.stringify({ versions: { '1.0.0': {}, '1.9.0': {}, '1.10.0': {} } }, null, 2)}\n`,
     );
-    const entry = ({ filename }: ProviderArchive) => ({
+    const entry = async (archive: ProviderArchive) => ({
       hashes: [`zh:${sha256Hex(bytes)}`],
-      url: filename,
+      url: archive.filename,
       size: bytes.length,
+      mtime: (await stat(pathOf(archive))).mtime.getTime(),
     });
-    expect(await readFile(join(directory, document), 'utf8')).toBe(
-      `${JSON.stringify({ archives: { darwin_arm64: entry(darwin), linux_amd64: entry(linux) } }, null, 2)}\n`,
-    );
+    const archives = { darwin_arm64: await entry(darwin), linux_amd64: await entry(linux) };
+    expect(await readFile(join(directory, document), 'utf8')).toBe(`${JSON.stringify({ archives }, null, 2)}\n`);
   });
 
   test('what is discarded is not named any more, and the last one takes the documents with it', async () => {
@@ -321,6 +330,116 @@ describe('archives that others put in place', () => {
     const store = await openStore();
     expect(await store.find(linux)).toBeUndefined();
     expect(existsSync(pathOf(linux))).toBe(true);
+  });
+});
+
+describe('archives that were written to since they were stored', () => {
+  const document = paths.version(linux.provider, linux.version);
+  const rewrite = async (archive: ProviderArchive) => place(archive, await readFile(pathOf(archive)));
+  /** By the clock of a file system two writes may be one. */
+  const aMomentAgo = () => new Date(Date.now() - 1_000);
+
+  test('are compared once, by whichever process, and then known by their new time', async () => {
+    const log = recordingLogger();
+    const open = () => DirectoryArchiveStore.open({ directory, hasher, logger: log });
+    const compared = () => log.lines.filter(({ message }) => message.includes('is what it was')).length;
+    await put(await open(), linux, bytes);
+    await rewrite(linux);
+    const store = await open();
+    for (let time = 0; time < 3; time += 1) expect(await store.find(linux)).toMatchObject({ storedAt: LONG_AGO });
+    expect(await (await open()).find(linux)).toMatchObject({ storedAt: LONG_AGO });
+    expect(compared()).toBe(1);
+    expect((await json(document)).archives.linux_amd64.mtime).toBe(LONG_AGO.getTime());
+  });
+
+  test('are put into quarantine when they are altered, and that is said', async () => {
+    const store = await openStore();
+    await put(store, linux, bytes);
+    await put(store, darwin, bytes);
+    await place(linux, altered(bytes));
+    expect(await store.find(linux)).toBeUndefined();
+    expect(existsSync(pathOf(linux))).toBe(false);
+    expect(Object.keys((await json(document)).archives)).toEqual(['darwin_arm64']);
+    expect(await readdir(join(directory, paths.quarantine))).toHaveLength(1);
+    expect(warnings).toEqual([expect.stringContaining('altered')]);
+  });
+
+  test('are left in their place while they may still be being written, and not found meanwhile', async () => {
+    const store = await openStore();
+    await put(store, linux, bytes);
+    await place(linux, altered(bytes), aMomentAgo());
+    for (let time = 0; time < 2; time += 1) expect(await store.find(linux)).toBeUndefined();
+    expect(await store.adopt(linux, { sha256: sha256Hex(bytes) })).toBeUndefined();
+    expect(altered(bytes).equals(await readFile(pathOf(linux)))).toBe(true);
+    await place(linux, bytes, new Date());
+    expect(await store.find(linux)).toMatchObject({ sha256: sha256Hex(bytes) });
+    expect(warnings).toEqual([]);
+  });
+
+  test('are not read when that happens after they were found', async () => {
+    const store = await openStore();
+    const stored = await put(store, linux, bytes);
+    await place(linux, altered(bytes), aMomentAgo());
+    await expect(store.read(stored)).rejects.toMatchObject({ gone: true });
+    await place(linux, bytes);
+    expect(bytes.equals(await buffer(await store.read(stored)))).toBe(true);
+  });
+
+  test('are known without a comparison once they were verified', async () => {
+    await put(await openStore(), linux, bytes);
+    await rewrite(linux);
+    const store = await openStore();
+    expect(await store.verify((await store.peek(linux)) as StoredArchive)).toBe(true);
+    expect((await json(document)).archives.linux_amd64.mtime).toBe(LONG_AGO.getTime());
+  });
+
+  test('count as known where an older record does not tell their time, which is noted when they are verified', async () => {
+    await put(await openStore(), linux, bytes);
+    const path = join(directory, document);
+    const entry = (await json(document)).archives.linux_amd64;
+    await placeDocument(linux, { hashes: entry.hashes, url: entry.url, size: entry.size });
+    const older = await readFile(path, 'utf8');
+    await rewrite(linux);
+    const store = await openStore();
+    const stored = await store.find(linux);
+    expect(stored).toMatchObject({ storedAt: LONG_AGO });
+    expect(await readFile(path, 'utf8')).toBe(older);
+    expect(await store.verify(stored as StoredArchive)).toBe(true);
+    expect((await json(document)).archives.linux_amd64.mtime).toBe(LONG_AGO.getTime());
+  });
+
+  test('are served where nothing can be written down', async () => {
+    await put(await openStore(), linux, bytes);
+    await rewrite(linux);
+    const store = await openStore();
+    // What stands in the way of every new document, also for root.
+    await rm(join(directory, paths.partial), { recursive: true });
+    await writeFile(join(directory, paths.partial), '');
+    for (let time = 0; time < 2; time += 1) {
+      const stored = (await store.find(linux)) as StoredArchive;
+      expect(bytes.equals(await buffer(await store.read(stored)))).toBe(true);
+    }
+    expect((await json(document)).archives.linux_amd64.mtime).not.toBe(LONG_AGO.getTime());
+  });
+
+  test('are compared one after the other when there are many, and all of them are found', async () => {
+    const many = Array.from({ length: 12 }, (_, index) =>
+      archiveOf(`terraform-provider-widget_1.${index}.0_linux_amd64.zip`),
+    );
+    const store = await openStore();
+    for (const archive of many) await put(store, archive, bytes);
+    for (const [index, archive] of many.entries()) await place(archive, index === 7 ? altered(bytes) : bytes);
+    expect(await store.list(linux.provider)).toHaveLength(12);
+    const found = await Promise.all(many.map((archive) => store.find(archive)));
+    expect(found.map((stored) => stored?.sha256 === sha256Hex(bytes))).toEqual(many.map((_, index) => index !== 7));
+  });
+
+  test('are not compared any more when the store is closed', async () => {
+    const store = await openStore();
+    await put(store, linux, bytes);
+    await rewrite(linux);
+    await store.close();
+    await expect(store.find(linux)).rejects.toMatchObject({ code: 'STORAGE_FAILED', busy: true });
   });
 });
 

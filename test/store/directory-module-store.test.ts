@@ -24,7 +24,7 @@ import type { ModuleRelease } from '../../src/address/module.ts';
 import { DirectoryModuleStore } from '../../src/store/directory-module-store.ts';
 import { paths } from '../../src/store/keys.ts';
 import type { StoredPackage } from '../../src/store/module-store.ts';
-import { collect, sha256Hex } from '../contract/archive-store.ts';
+import { altered, collect, sha256Hex } from '../contract/archive-store.ts';
 import { putPackage, releaseOf, testModuleStore } from '../contract/module-store.ts';
 import { recordingLogger } from '../support/recording-logger.ts';
 import { canMount, onSmallDisk } from './small-disk.ts';
@@ -70,8 +70,43 @@ describe('the port', () => {
         await handle.write(Buffer.from([(byte[0] ?? 0) ^ 0xff]), 0, 1, 100);
         await handle.close();
       },
+      alter: async (release) => {
+        await writeFile(packageOf(release), altered(await readFile(packageOf(release))));
+        await age(packageOf(release));
+      },
+      rewrite: async (release) => {
+        await writeFile(packageOf(release), await readFile(packageOf(release)));
+        await age(packageOf(release));
+      },
       close: async () => {},
     };
+  });
+});
+
+describe('packages that were written to since they were stored', () => {
+  test('are put into quarantine when they are altered, and that is said', async () => {
+    const store = await openStore();
+    await putPackage(store, one, bytes);
+    await writeFile(packageOf(one), altered(bytes));
+    await age(packageOf(one));
+    expect(await store.find(one)).toBeUndefined();
+    expect(existsSync(packageOf(one))).toBe(false);
+    expect(await readdir(join(directory, paths.quarantine))).toHaveLength(1);
+    expect(warnings()).toEqual([expect.stringContaining('altered')]);
+  });
+
+  test('are compared once, whether the record tells another time or is verified without one', async () => {
+    const store = await openStore();
+    await putPackage(store, one, bytes);
+    await age(packageOf(one));
+    for (let time = 0; time < 3; time += 1) expect(await store.find(one)).toMatchObject({ storedAt: LONG_AGO });
+    expect(logger.lines.filter(({ message }) => message.includes('is what it was'))).toHaveLength(1);
+    const noted = await readFile(recordOf(one), 'utf8');
+    expect(JSON.parse(noted).mtime).toBe(LONG_AGO.getTime());
+    await writeFile(recordOf(one), JSON.stringify({ ...JSON.parse(noted), mtime: undefined }));
+    const stored = await (await openStore()).find(one);
+    expect(await (await openStore()).verify(stored as StoredPackage)).toBe(true);
+    expect(await readFile(recordOf(one), 'utf8')).toBe(noted);
   });
 });
 
@@ -87,6 +122,7 @@ describe('what lies in the directory', () => {
         '{',
         `  "sha256": "${sha256Hex(bytes)}",`,
         '  "size": 100000,',
+        `  "mtime": ${(await stat(join(home, '1.0.0-RC1+b.5.tar.gz'))).mtime.getTime()},`,
         '  "subdir": "modules/vpc",',
         '  "source": "git::x?ref=v1",',
         '  "fingerprint": "c0ffee"',

@@ -80,7 +80,8 @@ export class BucketArchiveStore implements ArchiveStore {
         isSettled: () => true,
         judge: (archive, { size }, known) => this.#local.judge(archive, size, known),
         recordOf: (archive) => this.#documents.recordOf(archive),
-        record: (...of) => this.#record(...of),
+        record: (archive, sha256, h1, { size }) => this.#record(archive, sha256, h1, size),
+        asItWas: async (stored) => stored,
         discard: (archive) => this.discard(archive),
       },
       logger,
@@ -113,6 +114,10 @@ export class BucketArchiveStore implements ArchiveStore {
       return undefined;
     }
     return this.#foreign.isCandidate(archive, record, look) ? this.adopt(archive) : undefined;
+  }
+
+  peek(archive: ProviderArchive): Promise<StoredArchive | undefined> {
+    return this.find(archive);
   }
 
   list(provider: ProviderAddress): Promise<readonly StoredArchive[]> {

@@ -150,7 +150,8 @@ export class BucketDocuments {
 function entryOf(archive: ProviderArchive, content: Buffer | undefined): ArchiveRecord | undefined {
   const document = content && parsedDocument(content);
   const record = document && recordsOf(document).get(archive.platform.toString());
-  return record?.url === archive.filename ? record : undefined;
+  // A directory that was copied here wrote its files at other times.
+  return record?.url === archive.filename ? { ...record, mtimeMs: undefined } : undefined;
 }
 
 function recordText(hashes: readonly Hash[], size: number): string {

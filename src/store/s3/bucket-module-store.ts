@@ -93,6 +93,10 @@ export class BucketModuleStore implements ModuleStore {
     return list;
   }
 
+  peek(release: ModuleRelease): Promise<StoredPackage | undefined> {
+    return this.find(release);
+  }
+
   async recorded(module: ModuleAddress): Promise<readonly Version[]> {
     return recordVersions([...(await this.#listings.get(paths.module(module))).objects.keys()]);
   }

@@ -1,0 +1,130 @@
+import type { Stats } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { LRUCache } from 'lru-cache';
+import pLimit from 'p-limit';
+import type { Sha256 } from '../address/hash.ts';
+import { StorageFailed } from '../errors.ts';
+import type { Logger } from '../logger.ts';
+import { settledWithin } from '../time-limit.ts';
+import { digestOf, isSettled } from './adoption.ts';
+import type { Subject } from './room.ts';
+import { ifPresent } from './storage-errors.ts';
+
+/** How long whoever asks for a file waits until it has been compared. Clients wait 10 s in all. */
+const PATIENCE_MS = 8_000;
+const MAX_REMEMBERED = 10_000;
+
+/** A file that was written to since its digest was known. */
+export interface ChangedFile {
+  readonly subject: Subject;
+  readonly path: string;
+  /** What it should be. */
+  readonly sha256: Sha256;
+  /** As it was found. */
+  readonly file: Stats;
+}
+
+/** What becomes of one. */
+export interface AfterComparison {
+  /** Its bytes are what they were: from now on it counts as known with this time, in milliseconds since 1970. */
+  note(mtimeMs: number): Promise<void>;
+  /** They are not. */
+  putAside(): Promise<void>;
+}
+
+interface Verdict {
+  /** Of which state of the file. */
+  readonly of: string;
+  readonly isSame: boolean;
+}
+
+/**
+ * Files of ours that were written to since their digest was known: restored, copied, touched, or altered. They are
+ * compared with it once more before they are given out, one after the other however many there are.
+ */
+export class ChangedFiles {
+  readonly #logger: Logger;
+  readonly #verdicts = new LRUCache<string, Verdict>({ max: MAX_REMEMBERED });
+  readonly #running = new Map<string, Promise<boolean>>();
+  readonly #turns = pLimit(1);
+  #closed = false;
+
+  constructor({ logger }: { logger: Logger }) {
+    this.#logger = logger;
+  }
+
+  /**
+   * Whether its bytes are what they were. Whoever asks waits some seconds at most; the comparison goes on.
+   * @throws StorageFailed, `busy` when it takes longer
+   */
+  async isSame(changed: ChangedFile, after: AfterComparison): Promise<boolean> {
+    const known = this.#verdicts.get(changed.path);
+    // What is altered is put aside as soon as nobody can still be writing it.
+    if (known?.of === stateOf(changed) && (known.isSame || !isSettled(changed.file))) return known.isSame;
+
+    const found = await settledWithin(this.#comparison(changed, after), PATIENCE_MS);
+    if (found !== undefined) return found;
+    throw busy('takes longer');
+  }
+
+  /** Waits for the comparison under way; further ones are dropped. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.allSettled(this.#running.values());
+  }
+
+  #comparison(changed: ChangedFile, after: AfterComparison): Promise<boolean> {
+    const key = `${changed.sha256} ${changed.path}`;
+    const running = this.#running.get(key);
+    if (running) return running;
+    const started = this.#turns(() => this.#compare(changed, after)).finally(() => this.#running.delete(key));
+    // Whoever asked may have gone.
+    started.catch(() => {});
+    this.#running.set(key, started);
+    return started;
+  }
+
+  async #compare({ subject, path, sha256 }: ChangedFile, after: AfterComparison): Promise<boolean> {
+    if (this.#closed) throw busy('is shutting down');
+    const look = () => ifPresent('looking at a stored file', stat(path));
+    const file = await look();
+    const actual = file && (await digestOf(path));
+    const still = await look();
+    // Somebody is at it.
+    if (!file || !still || still.mtimeMs !== file.mtimeMs || still.ino !== file.ino) return false;
+
+    const isSame = actual === sha256;
+    this.#verdicts.set(path, { of: stateOf({ sha256, file }), isSame });
+    const fields = { subject: subject.toString(), sha256 };
+    if (isSame) {
+      this.#logger.info('a stored file was written to and is what it was', fields);
+      // Where nothing can be written down it is remembered for as long as this process lives.
+      await after.note(file.mtime.getTime()).catch((error: unknown) => {
+        this.#logger.debug('the time of a stored file could not be noted', { ...fields, error });
+      });
+    } else if (isSettled(file)) {
+      this.#logger.warn('a stored file was altered and is put into quarantine', { ...fields, actual });
+      await after.putAside();
+    }
+    return isSame;
+  }
+}
+
+/** Whether it is as it was when it was stored, by its time. */
+export function isUntouched({ storedAt }: { readonly storedAt: Date }, { mtime }: { readonly mtime: Date }): boolean {
+  return storedAt.getTime() === mtime.getTime();
+}
+
+/** Why it is put aside, in words. */
+export const ALTERED = 'it was written to, and its SHA-256 is not what it was when it was stored';
+
+function stateOf({ sha256, file }: Pick<ChangedFile, 'sha256' | 'file'>): string {
+  return `${sha256} ${file.ino} ${file.size} ${file.mtimeMs}`;
+}
+
+function busy(why: string): StorageFailed {
+  return new StorageFailed('comparing a stored file with its digest', new Error(why), {
+    busy: true,
+    hint: 'the file was written to since it was stored, as when a backup is restored; it is served once it was compared: ask again',
+  });
+}
