@@ -340,6 +340,19 @@ describe('problems are told with file, line and key', () => {
     ]);
   });
 
+  it.each([
+    ['quotes', '- "\n'.repeat(32_768)],
+    ['keys', Array.from({ length: 2_000 }, (_, i) => `k${i}: 1\n`).join('')],
+  ])('a file that is no configuration is told as such at once: %s', async (_, yaml) => {
+    const started = performance.now();
+    const problems = await problemsOf(yaml);
+    // It was minutes, and megabytes of problems.
+    expect(performance.now() - started).toBeLessThan(20_000);
+    expect(problems).toHaveLength(101);
+    expect(problems.at(-1)).toBe('there are more: mend these first, or look whether this is the right file');
+    expect(problems[0]).toMatch(/^larder\.yaml:1: /);
+  });
+
   it('those of the environment name the variable', async () => {
     expect(await problemsOf(undefined, { PORT: 'http' })).toEqual(['PORT: listen.port: must be a number']);
     expect(await problemsOf(undefined, { REDIS_URL: 'amqp://x' })).toEqual([

@@ -1,12 +1,17 @@
 import { InvalidConfiguration } from '../errors.ts';
 import { formatPath, type KeyPath, type Origin, Origins } from './layers.ts';
 
+/** Nobody mends more at a time. Of a file that is no configuration at all, every line would be a problem. */
+const MAX_TOLD = 100;
+
 /** Everything that is wrong with a configuration, told at once: nobody wants to mend it one start at a time. */
 export class Problems {
   readonly #found: { readonly path: KeyPath; readonly line: string }[] = [];
+  #areMore = false;
 
   /** What follows from an earlier problem at the same path, or inside of it, is noise and left out. */
   add(path: KeyPath, message: string, where: Origin | Origins | undefined): void {
+    if (this.#areMore) return;
     const origin = where instanceof Origins ? where.of(path) : where;
     const place = [origin?.label, formatPath(path)].filter(Boolean).join(': ');
     const isNoise = this.#found.some((earlier) =>
@@ -14,15 +19,17 @@ export class Problems {
         ? path.every((part, index) => part === earlier.path[index])
         : earlier.line.startsWith(`${place}: `),
     );
-    if (!isNoise) this.#found.push({ path, line: `${place}: ${message}` });
+    if (isNoise) return;
+    if (this.#found.length < MAX_TOLD) this.#found.push({ path, line: `${place}: ${message}` });
+    else this.#areMore = true;
   }
 
   /** @throws InvalidConfiguration when there are any */
   throwIfAny(): void {
     if (this.#found.length === 0) return;
-    throw new InvalidConfiguration(
-      ['the configuration cannot be used:', ...this.#found.map(({ line }) => line)].join('\n  '),
-    );
+    const told = this.#found.map(({ line }) => line);
+    const more = this.#areMore ? ['there are more: mend these first, or look whether this is the right file'] : [];
+    throw new InvalidConfiguration(['the configuration cannot be used:', ...told, ...more].join('\n  '));
   }
 }
 

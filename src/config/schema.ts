@@ -245,11 +245,13 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
 export function explain(issue: z.core.$ZodIssue): { path: KeyPath; message: string }[] {
   const path = issue.path as KeyPath;
   switch (issue.code) {
-    case 'unrecognized_keys':
+    case 'unrecognized_keys': {
+      const known = keysAt(path);
       return issue.keys.map((key) => ({
         path: [...path, key],
-        message: `is not a known key; ${suggestion(key, keysAt(path))}`,
+        message: `is not a known key; ${suggestion(key, known)}`,
       }));
+    }
     case 'invalid_type': {
       const isMissing = issue.message.endsWith('received undefined');
       const wanted = TYPE_NAMES[issue.expected] ?? issue.expected;
