@@ -36,6 +36,8 @@ interface Verdict {
   /** Of which state of the file. */
   readonly of: string;
   readonly isSame: boolean;
+  /** Nothing more can be done about it. */
+  readonly isFinal: boolean;
 }
 
 /**
@@ -60,7 +62,7 @@ export class ChangedFiles {
   async isSame(changed: ChangedFile, after: AfterComparison): Promise<boolean> {
     const known = this.#verdicts.get(changed.path);
     // What is altered is put aside as soon as nobody can still be writing it.
-    if (known?.of === stateOf(changed) && (known.isSame || !isSettled(changed.file))) return known.isSame;
+    if (known?.of === stateOf(changed) && (known.isFinal || !isSettled(changed.file))) return known.isSame;
 
     const found = await settledWithin(this.#comparison(changed, after), PATIENCE_MS);
     if (found !== undefined) return found;
@@ -94,7 +96,8 @@ export class ChangedFiles {
     if (!file || !still || still.mtimeMs !== file.mtimeMs || still.ino !== file.ino) return false;
 
     const isSame = actual === sha256;
-    this.#verdicts.set(path, { of: stateOf({ sha256, file }), isSame });
+    const verdict = { of: stateOf({ sha256, file }), isSame };
+    this.#verdicts.set(path, { ...verdict, isFinal: isSame });
     const fields = { subject: subject.toString(), sha256 };
     if (isSame) {
       this.#logger.info('a stored file was written to and is what it was', fields);
@@ -104,7 +107,13 @@ export class ChangedFiles {
       });
     } else if (isSettled(file)) {
       this.#logger.warn('a stored file was altered and is put into quarantine', { ...fields, actual });
-      await after.putAside();
+      await after.putAside().catch((error: unknown) => {
+        this.#verdicts.set(path, { ...verdict, isFinal: true });
+        this.#logger.warn('an altered file could not be put into quarantine; it stays and is not used', {
+          ...fields,
+          error,
+        });
+      });
     }
     return isSame;
   }

@@ -422,6 +422,17 @@ describe('archives that were written to since they were stored', () => {
     expect((await json(document)).archives.linux_amd64.mtime).not.toBe(LONG_AGO.getTime());
   });
 
+  test('are given to nobody where what is altered cannot be put aside', async () => {
+    const store = await openStore();
+    const stored = await put(store, linux, bytes);
+    await place(linux, altered(bytes));
+    await rm(join(directory, paths.partial), { recursive: true });
+    await writeFile(join(directory, paths.partial), '');
+    for (let time = 0; time < 2; time += 1) expect(await store.find(linux)).toBeUndefined();
+    await expect(store.read(stored)).rejects.toMatchObject({ gone: true });
+    expect(warnings).toEqual([expect.stringContaining('altered'), expect.stringContaining('stays')]);
+  });
+
   test('are compared one after the other when there are many, and all of them are found', async () => {
     const many = Array.from({ length: 12 }, (_, index) =>
       archiveOf(`terraform-provider-widget_1.${index}.0_linux_amd64.zip`),
