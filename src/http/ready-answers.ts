@@ -129,7 +129,7 @@ export function readyAnswers(deps: RequestLogDeps & { readonly changes: Changes;
     const { headers, body, notes, path } = ready;
     const requestId = requestIdOf(req.headers);
     if (deps.metrics) deps.metrics.requests.ready.hits += 1;
-    logWhenOver(deps, req, res, { ...notes, requestId }, path);
+    logWhenOver(deps, req, res, notesFor(requestId, notes), path);
     res.writeHead(200, ['X-Request-Id', requestId, ...headers]);
     if (typeof body === 'string') res.end(body, 'latin1');
     else res.end(body);
@@ -137,4 +137,12 @@ export function readyAnswers(deps: RequestLogDeps & { readonly changes: Changes;
   };
 
   return { offer, answer };
+}
+
+/** Written out, for the same reason as the fields of the access log. */
+function notesFor(
+  requestId: string,
+  { outcome, client, asked, reason, isPersonal }: ReadyAnswer['notes'],
+): AnswerNotes {
+  return { requestId, outcome, client, asked, reason, isPersonal };
 }

@@ -49,16 +49,16 @@ export function addressOf(asked: Asked): MirroredAddress {
 export interface AnswerNotes {
   requestId: string;
   /** Absent where nothing is traced. */
-  span?: Span;
+  span?: Span | undefined;
   /** One word: where the answer came from, or the code of the error that it is. */
-  outcome?: string;
+  outcome?: string | undefined;
   /** Absent at doors that are open to all. */
-  client?: Client;
-  asked?: Asked;
+  client?: Client | undefined;
+  asked?: Asked | undefined;
   /** Why it was refused, in more words than the client is told. */
-  reason?: string;
+  reason?: string | undefined;
   /** The answer is for this client alone: caches on the way may not give it to others. */
-  isPersonal?: boolean;
+  isPersonal?: boolean | undefined;
   /** Takes the answer, for those who ask for the same in the next moment. Absent where it is for nobody else. */
   keepReady?: (document: { headers: string[]; body: Buffer }, freshUntil: number) => void;
 }

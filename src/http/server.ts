@@ -45,13 +45,9 @@ export interface ServerCertificate {
 export class HttpServer {
   readonly #server: http.Server | https.Server;
   readonly #isSecure: boolean;
-  /** Connections with the number of answers under way on each. */
-  readonly #connections = new Map<Socket, number>();
+  readonly #connections = new Map<Socket, Connection>();
   /** All sockets, also those still shaking hands. */
   readonly #sockets = new Set<Socket>();
-  readonly #answers = new Set<ServerResponse>();
-  /** Connections on which there was a request. */
-  readonly #used = new WeakSet<Socket>();
   #isLeaving = false;
   #draining: Promise<void> | undefined;
 
@@ -87,7 +83,7 @@ export class HttpServer {
       socket.once('close', () => this.#sockets.delete(socket));
     });
     this.#server.on(tls ? 'secureConnection' : 'connection', (socket: Socket) => {
-      this.#connections.set(socket, 0);
+      this.#connections.set(socket, { answers: [], isUsed: false });
       if (this.#draining) this.#closeUnlessUsed(socket);
       socket.once('close', () => this.#connections.delete(socket));
     });
@@ -147,10 +143,10 @@ export class HttpServer {
     const closed = new Promise<void>((resolve) => {
       this.#server.close(() => resolve());
     });
-    for (const res of this.#answers) closeAfter(res);
-    for (const [socket, answers] of this.#connections) {
-      if (!this.#used.has(socket)) this.#closeUnlessUsed(socket);
-      else if (answers === 0) socket.destroy();
+    for (const [socket, { answers, isUsed }] of this.#connections) {
+      for (const res of answers) closeAfter(res);
+      if (!isUsed) this.#closeUnlessUsed(socket);
+      else if (answers.length === 0) socket.destroy();
     }
     const grace = setTimeout(() => {
       for (const socket of [...this.#connections.keys(), ...this.#sockets]) socket.destroy();
@@ -162,7 +158,7 @@ export class HttpServer {
   /** Its first request may be on its way: whoever sent it would not know whether it was carried out. */
   #closeUnlessUsed(socket: Socket): void {
     const patience = setTimeout(() => {
-      if (!this.#used.has(socket)) socket.destroy();
+      if (!this.#connections.get(socket)?.isUsed) socket.destroy();
     }, FIRST_REQUEST_MS);
     socket.once('close', () => clearTimeout(patience));
   }
@@ -172,26 +168,36 @@ export class HttpServer {
    * we have nothing to send, for instance because upstream is slow, all is well.
    */
   #dropIfStalled(socket: Socket): void {
-    if (!this.#connections.get(socket) || socket.writableLength > 0) socket.destroy();
+    if (!this.#connections.get(socket)?.answers.length || socket.writableLength > 0) socket.destroy();
   }
 
   #track(req: IncomingMessage, res: ServerResponse): void {
     const { socket } = req;
-    const count = (by: number) => {
-      const answers = this.#connections.get(socket);
-      if (answers !== undefined) this.#connections.set(socket, answers + by);
-      return (answers ?? 0) + by;
-    };
-    this.#answers.add(res);
-    this.#used.add(socket);
-    count(1);
+    const connection = this.#connections.get(socket);
+    if (!connection) return;
+    const { answers } = connection;
+    connection.isUsed = true;
+    answers.push(res);
     if (this.isDraining) closeAfter(res);
     res.once('close', () => {
-      this.#answers.delete(res);
+      // One at a time, but for clients that pipeline.
+      if (answers.length === 1) answers.pop();
+      else answers.splice(answers.indexOf(res), 1);
       // Those whose headers promised to keep the connection: it has to be closed all the same.
-      if (count(-1) === 0 && this.#draining) socket.end();
+      if (answers.length === 0 && this.#draining) socket.end();
     });
   }
+}
+
+/**
+ * What goes on on a connection. It has an array of its own: each table that a `Set` of all answers outgrows would keep
+ * answers from being collected with the young, a few thousand times a second.
+ */
+interface Connection {
+  /** Under way. */
+  readonly answers: ServerResponse[];
+  /** There was a request. */
+  isUsed: boolean;
 }
 
 function closeAfter(res: ServerResponse): void {
