@@ -13,8 +13,6 @@ export interface Lease {
    * long as nobody could be asked.
    */
   readonly token: number;
-  /** Nobody else can hold it now. `false` when it is not known, because replicas cannot talk to each other. */
-  readonly isHeld: boolean;
   /** Tells everybody who looks; what was told before is replaced. Never rejects: it is told again with each renewal. */
   note(text: string): Promise<void>;
   /** Others may have it now. Never rejects: what cannot be given back expires. Further calls do nothing. */
@@ -34,7 +32,7 @@ export interface HeldElsewhere {
  * whose predecessor still believes to have it. What they do must be harmless when it is done twice.
  */
 export interface Leases {
-  /** Never rejects, and takes a moment at most. A lease that nobody could be asked about is not `isHeld`. */
+  /** Never rejects, and takes a moment at most. The token of a lease that nobody could be asked about is 0. */
   acquire(key: string): Promise<Lease | HeldElsewhere>;
   /** What its holder last told; `undefined` when nobody has it. @throws StorageFailed when replicas cannot talk to each other */
   look(key: string): Promise<LeaseNote | undefined>;

@@ -12,17 +12,13 @@ export class LocalLeases implements Leases {
     this.#lastToken += 1;
     const mine: { token: number; text: string | undefined } = { token: this.#lastToken, text: undefined };
     this.#held.set(key, mine);
-    const isHeld = () => this.#held.get(key) === mine;
     return {
       token: mine.token,
-      get isHeld() {
-        return isHeld();
-      },
       note: async (text) => {
         mine.text = text;
       },
       release: async () => {
-        if (isHeld()) this.#held.delete(key);
+        if (this.#held.get(key) === mine) this.#held.delete(key);
       },
     };
   }

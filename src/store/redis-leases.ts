@@ -104,17 +104,16 @@ export class RedisLeases implements Leases {
       release: () => this.#run(RELEASE, key, holder),
       onEnd: () => void this.#open.delete(lease),
     });
-    const askedAt = performance.now();
     try {
       const [isMine, token, note] = await this.#ask(key, holder);
       if (isMine === 0) return { heldBy: { token: Number(token), text: note ?? undefined } };
       this.#isTroubled = false;
-      lease.begin({ token: Number(token), askedAt });
+      lease.begin(Number(token));
     } catch (error) {
       if (!this.#isTroubled) this.#logger.warn('replicas cannot agree on who fetches what, and each does', { error });
       this.#isTroubled = true;
       this.#unshared += 1;
-      lease.begin(undefined);
+      lease.begin(0);
     }
     this.#open.add(lease);
     return lease;
@@ -167,8 +166,6 @@ class RedisLease implements Lease {
   readonly #onEnd: () => void;
   #token = 0;
   #note = '';
-  /** Until then it cannot have expired, by `performance.now()`. */
-  #heldUntil = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
   #hasEnded = false;
 
@@ -188,13 +185,9 @@ class RedisLease implements Lease {
     return this.#token;
   }
 
-  get isHeld(): boolean {
-    return performance.now() < this.#heldUntil;
-  }
-
   /** Renews it from now on. */
-  begin(given: { token: number; askedAt: number } | undefined): void {
-    if (given) this.#keep(given.token, given.askedAt);
+  begin(token: number): void {
+    this.#token = token;
     this.#timer = setInterval(() => void this.#renew(), this.#times.renewMs);
     this.#timer.unref();
   }
@@ -211,24 +204,16 @@ class RedisLease implements Lease {
 
   /** Never rejects: the next one may succeed. */
   async #renew(): Promise<void> {
-    const askedAt = performance.now();
     const reply = (await this.#renewInRedis(this.#note).catch(() => undefined)) as Reply | undefined;
     if (!reply || this.#hasEnded) return;
-    if (reply[0] === 1) this.#keep(Number(reply[1]), askedAt);
+    if (reply[0] === 1) this.#token = Number(reply[1]);
     else this.#end();
-  }
-
-  #keep(token: number, askedAt: number): void {
-    this.#token = token;
-    // It was renewed at some time after it was asked for.
-    this.#heldUntil = askedAt + this.#times.ttlMs;
   }
 
   /** @returns whether it had not ended before */
   #end(): boolean {
     if (this.#hasEnded) return false;
     this.#hasEnded = true;
-    this.#heldUntil = Number.NEGATIVE_INFINITY;
     clearInterval(this.#timer);
     this.#onEnd();
     return true;

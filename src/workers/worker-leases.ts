@@ -83,10 +83,6 @@ class WorkerLease implements Lease {
     this.#onEnd = deps.onEnd;
   }
 
-  get isHeld(): boolean {
-    return this.token > 0 && !this.#hasEnded;
-  }
-
   async note(text: string): Promise<void> {
     if (!this.#hasEnded) await this.#note(text);
   }
