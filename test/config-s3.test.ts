@@ -1,27 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
-import { describeConfig, loadConfig } from '../src/config.ts';
+import { describe, expect, it } from 'vitest';
+import { describeConfig } from '../src/config.ts';
 import { openStorage } from '../src/storage.ts';
-import { afterTest } from './support/after-test.ts';
+import { configDirectory } from './support/config-directory.ts';
 import { recordingLogger } from './support/recording-logger.ts';
 
-let directory: string;
-
-beforeEach(async () => {
-  directory = await mkdtemp(path.join(tmpdir(), 'larder-config-s3-'));
-  await writeFile(path.join(directory, 'secret'), 's3cret\n');
-  await writeFile(path.join(directory, 'empty'), '');
-});
-
-async function load(yaml: string) {
-  const made = directory;
-  afterTest(() => rm(made, { recursive: true, force: true }));
-  const file = path.join(directory, 'larder.yaml');
-  await writeFile(file, yaml);
-  return loadConfig({ file, env: {}, cwd: '/' });
-}
+const { inside, load } = configDirectory({ secret: 's3cret\n', empty: '' });
 
 describe('s3', () => {
   it('is none unless there is a bucket', async () => {
@@ -65,7 +48,7 @@ s3:
     expect(describeConfig(given)).toMatchObject({ storage: 's3 bucket archives' });
     expect(JSON.stringify(describeConfig(given))).not.toContain('s3cret');
     const inFile = await load('s3: { bucket: archives, accessKeyId: larder, secretAccessKeyFile: secret }');
-    expect(inFile.s3?.credentials?.secret).toEqual({ tokenFile: path.join(directory, 'secret') });
+    expect(inFile.s3?.credentials?.secret).toEqual({ tokenFile: inside('secret') });
   });
 
   it.each([
@@ -99,8 +82,8 @@ s3:
 
   it('a file that holds no secret is told at the start', async () => {
     const config = await load('s3: { bucket: archives, accessKeyId: larder, secretAccessKeyFile: empty, region: x }');
-    await expect(
-      openStorage({ ...config, data: path.join(directory, 'data') }, { logger: recordingLogger() }),
-    ).rejects.toThrow('s3.secretAccessKeyFile is empty');
+    await expect(openStorage({ ...config, data: inside('data') }, { logger: recordingLogger() })).rejects.toThrow(
+      's3.secretAccessKeyFile is empty',
+    );
   });
 });

@@ -1,20 +1,12 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Config, describeConfig, loadConfig } from '../src/config.ts';
+import { describe, expect, it } from 'vitest';
+import { type Config, describeConfig } from '../src/config.ts';
 import { hasCode } from '../src/errors.ts';
+import { configDirectory } from './support/config-directory.ts';
 
-let directory: string;
-beforeAll(async () => {
-  directory = await mkdtemp(path.join(tmpdir(), 'larder-config-tokens-'));
-  await writeFile(path.join(directory, 'cli.tfrc'), '');
-});
-afterAll(() => rm(directory, { recursive: true, force: true }));
+const directory = configDirectory({ 'cli.tfrc': '' });
 
 async function load(upstreams: string, env: Record<string, string> = {}): Promise<Config> {
-  await writeFile(path.join(directory, 'larder.yaml'), `upstreams:\n${upstreams}`);
-  return loadConfig({ file: 'larder.yaml', env, cwd: directory });
+  return directory.load(`upstreams:\n${upstreams}`, env);
 }
 
 async function problemOf(upstreams: string, env: Record<string, string> = {}): Promise<string> {
@@ -106,7 +98,7 @@ describe('TF_TOKEN_ variables', () => {
 describe('other settings of credentials', () => {
   it('the CLI configuration file lies where it was named from', async () => {
     const { upstreams } = await load('  cliConfig: cli.tfrc\n');
-    expect(upstreams.cliConfig).toBe(path.join(directory, 'cli.tfrc'));
+    expect(upstreams.cliConfig).toBe(directory.inside('cli.tfrc'));
     expect((await load('  hosts: {}\n')).upstreams.cliConfig).toBeUndefined();
     expect(await problemOf('  cliConfig: absent.tfrc\n')).toMatch(
       /larder\.yaml:2: upstreams\.cliConfig: there is no file/,

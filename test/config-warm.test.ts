@@ -1,24 +1,7 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
-import { loadConfig } from '../src/config.ts';
-import { afterTest } from './support/after-test.ts';
+import { describe, expect, it } from 'vitest';
+import { configDirectory } from './support/config-directory.ts';
 
-let directory: string;
-
-beforeEach(async () => {
-  directory = await mkdtemp(path.join(tmpdir(), 'larder-config-warm-'));
-  await writeFile(path.join(directory, 'list.yaml'), 'providers: []\n');
-});
-
-async function load(yaml: string) {
-  const made = directory;
-  afterTest(() => rm(made, { recursive: true, force: true }));
-  const file = path.join(directory, 'larder.yaml');
-  await writeFile(file, yaml);
-  return loadConfig({ file, env: {}, cwd: '/' });
-}
+const { inside, load } = configDirectory({ 'list.yaml': 'providers: []\n' });
 
 describe('warm', () => {
   it('is for linux_amd64, four at a time, and on no schedule unless told otherwise', async () => {
@@ -38,7 +21,7 @@ warm:
 `);
     expect(warm.platforms.map(String)).toEqual(['linux_arm64', 'darwin_arm64']);
     expect(warm.schedules[0]).toEqual({
-      file: path.join(directory, 'list.yaml'),
+      file: inside('list.yaml'),
       cron: '30 2 * * 1-5',
       platforms: undefined,
     });

@@ -1,18 +1,8 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { shareOf } from '../src/cli/serve-workers.ts';
-import { type Config, loadConfig } from '../src/config.ts';
-import { afterTest } from './support/after-test.ts';
+import { configDirectory } from './support/config-directory.ts';
 
-async function load(yaml: string, env: Record<string, string> = {}): Promise<Config> {
-  const directory = await mkdtemp(join(tmpdir(), 'larder-workers-'));
-  afterTest(() => rm(directory, { recursive: true, force: true }));
-  const file = join(directory, 'larder.yaml');
-  await writeFile(file, yaml);
-  return loadConfig({ file, env, cwd: directory });
-}
+const { load } = configDirectory();
 
 it('one process serves unless more are asked for, and LARDER_WORKERS goes before the file', async () => {
   expect((await load('log: { level: info }')).workers).toBe(1);

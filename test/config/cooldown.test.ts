@@ -1,21 +1,11 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type Config, loadConfig } from '../../src/config.ts';
+import { expect, it } from 'vitest';
+import { configDirectory } from '../support/config-directory.ts';
 
 const DAY_MS = 86_400_000;
 
-let directory: string;
-beforeAll(async () => {
-  directory = await mkdtemp(path.join(tmpdir(), 'larder-cooldown-'));
-});
-afterAll(() => rm(directory, { recursive: true, force: true }));
-
-async function load(yaml: string): Promise<Config> {
-  await writeFile(path.join(directory, 'larder.yaml'), yaml);
-  return loadConfig({ file: 'larder.yaml', env: {}, cwd: directory });
-}
+const { load } = configDirectory();
 
 it('no age is asked for unless somebody says so', async () => {
   expect((await load('')).cooldown).toEqual({ default: undefined, patterns: [], allow: [] });

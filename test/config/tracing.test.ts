@@ -1,18 +1,11 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type Config, loadConfig } from '../../src/config.ts';
+import { expect, it } from 'vitest';
+import type { Config } from '../../src/config.ts';
+import { configDirectory } from '../support/config-directory.ts';
 
-let directory: string;
-beforeAll(async () => {
-  directory = await mkdtemp(path.join(tmpdir(), 'larder-tracing-'));
-});
-afterAll(() => rm(directory, { recursive: true, force: true }));
+const directory = configDirectory();
 
 async function load(yaml: string, env: Record<string, string> = {}): Promise<Config['tracing']> {
-  await writeFile(path.join(directory, 'larder.yaml'), yaml);
-  return (await loadConfig({ file: 'larder.yaml', env, cwd: directory })).tracing;
+  return (await directory.load(yaml, env)).tracing;
 }
 
 it('nothing is traced unless somebody says so', async () => {
