@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { afterTest } from '../support/after-test.ts';
 import { sha256Of } from '../support/byte-source.ts';
 import { holdAfter } from '../support/faults.ts';
 import type { HttpAnswer } from '../support/http.ts';
@@ -10,7 +9,7 @@ import { moduleTarGz } from '../support/module-archive.ts';
 import type { PublishedPackage } from '../support/published-provider.ts';
 import { type Neighbourhood, neighbourhood } from '../support/replicas.ts';
 import { describeWith } from '../support/requirements.ts';
-import { S3Server } from '../support/s3.ts';
+import { startS3 } from '../support/s3.ts';
 
 const CLIENTS = 100;
 const SIZE = 2_000_000;
@@ -38,14 +37,6 @@ async function isWhole(answer: HttpAnswer, archive: PublishedPackage): Promise<b
   return createHash('sha256').update(answer.body).digest('hex') === (await sha256Of(archive.bytes));
 }
 
-/** For the configuration of replicas. */
-async function bucket(): Promise<object> {
-  const server = await S3Server.start();
-  afterTest(() => server.close());
-  const { bucket, endpoint, accessKeyId, secretAccessKey } = server;
-  return { bucket, endpoint, pathStyle: true, accessKeyId, secretAccessKey };
-}
-
 describeWith(['redis-server'], 'two replicas and one Redis', () => {
   // The server of the bucket is in this very process, and answers one request at a time.
   it.each([
@@ -55,7 +46,7 @@ describeWith(['redis-server'], 'two replicas and one Redis', () => {
     'R24: cold clients spread over both, which share %s (%i clients): one upstream GET for each archive and module, and the same bytes for all',
     PATIENCE,
     async (place, count) => {
-      const all = await neighbourhood(place === 'a bucket' ? { config: { s3: await bucket() } } : {});
+      const all = await neighbourhood(place === 'a bucket' ? { config: { s3: (await startS3()).settings } } : {});
       const { registry } = all;
       const archives = await Promise.all(['one', 'two', 'three', 'four'].map((type) => publish(all, type, SIZE)));
       const { url } = registry.addModuleArchive('/net-1.0.0.tar.gz', moduleTarGz({ 'main.tf': '# hello\n' }));

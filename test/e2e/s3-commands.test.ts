@@ -8,7 +8,7 @@ import { runLarder } from '../support/command.ts';
 import { startLarder } from '../support/larder.ts';
 import { larderSetup } from '../support/larder-setup.ts';
 import { moduleTarGz } from '../support/module-archive.ts';
-import { S3Server } from '../support/s3.ts';
+import { startS3 } from '../support/s3.ts';
 import { UpstreamRegistry } from '../support/upstream-registry.ts';
 
 const REGISTRY = 'registry.example.test';
@@ -18,11 +18,9 @@ const ARCHIVE = `providers/${REGISTRY}/acme/widget/terraform-provider-widget_1.2
 const PACKAGE = `modules/${REGISTRY}/acme/net/aws/1.0.0.tar.gz`;
 
 async function begin() {
-  const server = await S3Server.start();
-  afterTest(() => server.close());
-  const { bucket, endpoint, accessKeyId, secretAccessKey } = server;
+  const server = await startS3();
   const config = {
-    s3: { bucket, endpoint, pathStyle: true, accessKeyId, secretAccessKey },
+    s3: server.settings,
     access: { tokens: [{ name: 'ops', token: TOKEN, roles: ['read', 'admin'] }] },
   };
   const registry = await UpstreamRegistry.start({ name: REGISTRY });
@@ -101,12 +99,9 @@ it('a bucket that is away fails readiness and what needs it, in words, and is us
 });
 
 it('Larder starts while the bucket cannot be reached, and says so', async () => {
-  const server = await S3Server.start();
-  afterTest(() => server.close());
-  const { bucket, endpoint, accessKeyId, secretAccessKey } = server;
+  const server = await startS3();
   const heal = server.fail(() => true, 'reset');
-  const s3 = { bucket, endpoint, pathStyle: true, accessKeyId, secretAccessKey };
-  const larder = await startLarder({ config: { s3 } });
+  const larder = await startLarder({ config: { s3: server.settings } });
   const http = startClient(larder);
   expect((await http.get(`${larder.url}/healthz`)).status).toBe(200);
   expect((await http.get(`${larder.url}/readyz`)).status).toBe(503);

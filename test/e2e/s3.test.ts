@@ -9,22 +9,12 @@ import { Internet, REGISTRY } from '../support/internet.ts';
 import { startLarder } from '../support/larder.ts';
 import { moduleTarGz } from '../support/module-archive.ts';
 import { describeWith } from '../support/requirements.ts';
-import { S3Server } from '../support/s3.ts';
+import { startS3 } from '../support/s3.ts';
 import { serveDirectory } from '../support/static-site.ts';
 
 const WIDGET = { namespace: 'acme', type: 'widget', version: '1.2.3', platforms: ['linux_amd64', 'darwin_arm64'] };
 const HOME = `providers/${REGISTRY}/acme/widget`;
 const ARCHIVE = `${HOME}/terraform-provider-widget_1.2.3_linux_amd64.zip`;
-
-async function startS3(): Promise<S3Server> {
-  const server = await S3Server.start();
-  afterTest(() => server.close());
-  return server;
-}
-
-function s3Config({ bucket, endpoint, accessKeyId, secretAccessKey }: S3Server, more: object = {}) {
-  return { bucket, endpoint, pathStyle: true, accessKeyId, secretAccessKey, ...more };
-}
 
 for (const program of ['terraform', 'tofu'] as const) {
   describeWith([program], `a bucket and ${program}`, () => {
@@ -44,7 +34,7 @@ for (const program of ['terraform', 'tofu'] as const) {
         moduleTarGz({ 'main.tf': 'output "it" { value = 1 }\n' }),
       );
       internet.registry.addModule({ namespace: 'acme', name: 'net', system: 'aws', version: '1.0.0', location: url });
-      const config = internet.larderConfig({ s3: s3Config(server) });
+      const config = internet.larderConfig({ s3: server.settings });
       const first = await startLarder({ config, env: { ...internet.env, NO_PROXY: 'localhost' } });
       const { ca, setup } = first;
 
@@ -73,7 +63,7 @@ for (const program of ['terraform', 'tofu'] as const) {
       const server = await startS3();
       const internet = await Internet.start();
       await internet.registry.addProvider(WIDGET);
-      const config = internet.larderConfig({ s3: s3Config(server, { prefix: 'mirrors/larder' }) });
+      const config = internet.larderConfig({ s3: { ...server.settings, prefix: 'mirrors/larder' } });
       const larder = await startLarder({ config, env: internet.env });
       expectSuccess(await configure(provider, mirrorCliConfig(larder.url), larder.ca)());
       // The package hash comes in behind it.
@@ -101,7 +91,7 @@ for (const program of ['terraform', 'tofu'] as const) {
         moduleTarGz({ 'main.tf': 'output "it" { value = 1 }\n' }),
       );
       internet.registry.addModule({ namespace: 'acme', name: 'net', system: 'aws', version: '1.0.0', location: url });
-      const config = internet.larderConfig({ s3: s3Config(server, { redirect: true }) });
+      const config = internet.larderConfig({ s3: { ...server.settings, redirect: true } });
       const larder = await startLarder({ config, env: { ...internet.env, NO_PROXY: 'localhost' } });
       const { ca } = larder;
       const signed = (end: string) =>

@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import { afterTest } from './after-test.ts';
 
 /** What is used of s3rver, which has no types. */
 interface S3rver {
@@ -77,6 +78,12 @@ export class S3Server {
     server.#server.listen(0, '127.0.0.1');
     await once(server.#server, 'listening');
     return server;
+  }
+
+  /** The `s3` of a configuration of Larder that rests here. */
+  get settings() {
+    const { bucket, endpoint, accessKeyId, secretAccessKey } = this;
+    return { bucket, endpoint, pathStyle: true, accessKeyId, secretAccessKey };
   }
 
   get endpoint(): string {
@@ -340,6 +347,13 @@ function md5Of(content: Buffer): string {
 
 function errorDocument(code: string): string {
   return `<Error><Code>${code}</Code><Message>scripted ${code}</Message></Error>`;
+}
+
+/** One that is closed after the test. */
+export async function startS3(): Promise<S3Server> {
+  const server = await S3Server.start();
+  afterTest(() => server.close());
+  return server;
 }
 
 /** The headers go out whole, the body does not. */
