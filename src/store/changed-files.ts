@@ -46,13 +46,19 @@ interface Verdict {
  */
 export class ChangedFiles {
   readonly #logger: Logger;
+  readonly #patienceMs: number;
   readonly #verdicts = new LRUCache<string, Verdict>({ max: MAX_REMEMBERED });
   readonly #running = new Map<string, Promise<boolean>>();
   readonly #turns = pLimit(1);
   #closed = false;
 
-  constructor({ logger }: { logger: Logger }) {
-    this.#logger = logger;
+  constructor(deps: {
+    logger: Logger;
+    /** How long whoever asks waits, in milliseconds, if not as usual. */
+    patienceMs?: number;
+  }) {
+    this.#logger = deps.logger;
+    this.#patienceMs = deps.patienceMs ?? PATIENCE_MS;
   }
 
   /**
@@ -64,7 +70,7 @@ export class ChangedFiles {
     // What is altered is put aside as soon as nobody can still be writing it.
     if (known?.of === stateOf(changed) && (known.isFinal || !isSettled(changed.file))) return known.isSame;
 
-    const found = await settledWithin(this.#comparison(changed, after), PATIENCE_MS);
+    const found = await settledWithin(this.#comparison(changed, after), this.#patienceMs);
     if (found !== undefined) return found;
     throw busy('takes longer');
   }

@@ -32,7 +32,7 @@ export class RecordedArchives {
   }) {
     this.#directory = deps.directory;
     this.#documents = deps.documents;
-    this.#changed = new ChangedFiles(deps);
+    this.#changed = new ChangedFiles({ logger: deps.logger });
     this.#onNoted = deps.onNoted;
     this.#putAside = deps.putAside;
   }
