@@ -1,10 +1,11 @@
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ProviderAddress } from '../address/provider.ts';
-import { Version } from '../address/version.ts';
+import type { Version } from '../address/version.ts';
 import type { ReleaseFiles } from './archive-store.ts';
 import { paths } from './keys.ts';
 import type { PartialFiles } from './partial-files.ts';
+import { readRelease, releaseChanges, releasedVersions, releasePaths } from './release-paths.ts';
 import { ifPresent, ofStorage, readIfFile } from './storage-errors.ts';
 
 /** SHA256SUMS, signatures and statements, as files beside the archives of their versions. */
@@ -20,49 +21,35 @@ export class KeptReleases {
   /** @throws StorageFailed */
   async put(provider: ProviderAddress, version: Version, files: ReleaseFiles): Promise<void> {
     const known = await this.get(provider, version);
-    if (!known?.shasums.equals(files.shasums)) {
+    if (!known) {
       const home = join(this.#directory, paths.provider(provider));
       await ofStorage('making the directory of a provider', mkdir(home, { recursive: true }));
-      // That of another list says nothing of this one.
-      const signature = join(this.#directory, paths.signature(provider, version));
-      if (!files.signature) await ofStorage('removing checksums', rm(signature, { force: true }));
-      await this.#partials.write(join(this.#directory, paths.shasums(provider, version)), files.shasums);
     }
-    if (files.signature && !known?.signature?.equals(files.signature)) {
-      await this.#partials.write(join(this.#directory, paths.signature(provider, version)), files.signature);
-    }
-    if (files.statement && !known?.statement?.equals(files.statement)) {
-      await this.#partials.write(join(this.#directory, paths.statement(provider, version)), files.statement);
+    for (const { path, content } of releaseChanges(provider, version, { files, known })) {
+      if (content) await this.#partials.write(join(this.#directory, path), content);
+      else await this.#remove(path);
     }
   }
 
   /** @throws StorageFailed */
-  async get(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined> {
+  get(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined> {
     const read = (path: string) => readIfFile('reading checksums', join(this.#directory, path));
-    const [shasums, signature, statement] = await Promise.all([
-      read(paths.shasums(provider, version)),
-      read(paths.signature(provider, version)),
-      read(paths.statement(provider, version)),
-    ]);
-    return shasums && { shasums, signature, statement };
+    return readRelease(provider, version, read);
   }
 
   /** Versions whose SHA256SUMS is kept, in no particular order. @throws StorageFailed */
   async versions(provider: ProviderAddress): Promise<Version[]> {
     const home = join(this.#directory, paths.provider(provider));
-    const names = (await ifPresent('listing a provider', readdir(home))) ?? [];
-    return names.flatMap((name) => {
-      const [, text = ''] = /_([^_]+)_SHA256SUMS$/.exec(name) ?? [];
-      const version = Version.fromPublished(text);
-      return version && paths.shasums(provider, version) === `${paths.provider(provider)}/${name}` ? [version] : [];
-    });
+    return releasedVersions(provider, (await ifPresent('listing a provider', readdir(home))) ?? []);
   }
 
   /** @throws StorageFailed */
   async discard(provider: ProviderAddress, version: Version): Promise<void> {
-    // SHA256SUMS last: the others alone are of no meaning, and whatever is left of an interruption is discarded again.
-    for (const path of [paths.signature, paths.statement, paths.shasums].map((of) => of(provider, version))) {
-      await ofStorage('removing checksums', rm(join(this.#directory, path), { force: true }));
-    }
+    for (const path of releasePaths(provider, version)) await this.#remove(path);
+  }
+
+  /** Absent is fine. */
+  async #remove(path: string): Promise<void> {
+    await ofStorage('removing checksums', rm(join(this.#directory, path), { force: true }));
   }
 }

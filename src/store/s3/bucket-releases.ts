@@ -1,7 +1,8 @@
 import type { ProviderAddress } from '../../address/provider.ts';
-import { Version } from '../../address/version.ts';
+import type { Version } from '../../address/version.ts';
 import type { ReleaseFiles } from '../archive-store.ts';
 import { paths } from '../keys.ts';
+import { readRelease, releaseChanges, releasedVersions, releasePaths } from '../release-paths.ts';
 import type { Listings } from './listings.ts';
 import type { SmallObjects } from './small-objects.ts';
 
@@ -19,16 +20,9 @@ export class BucketReleases {
   async put(provider: ProviderAddress, version: Version, files: ReleaseFiles): Promise<void> {
     const known = await this.get(provider, version);
     try {
-      if (!known?.shasums.equals(files.shasums)) {
-        // That of another list says nothing of this one.
-        if (!files.signature && known?.signature) await this.#objects.remove(paths.signature(provider, version));
-        await this.#objects.put(paths.shasums(provider, version), files.shasums);
-      }
-      if (files.signature && !known?.signature?.equals(files.signature)) {
-        await this.#objects.put(paths.signature(provider, version), files.signature);
-      }
-      if (files.statement && !known?.statement?.equals(files.statement)) {
-        await this.#objects.put(paths.statement(provider, version), files.statement);
+      for (const { path, content } of releaseChanges(provider, version, { files, known })) {
+        if (content) await this.#objects.put(path, content);
+        else await this.#objects.remove(path);
       }
     } finally {
       this.#listings.forget(paths.provider(provider));
@@ -36,33 +30,20 @@ export class BucketReleases {
   }
 
   /** @throws StorageFailed */
-  async get(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined> {
-    const read = async (key: string) => (await this.#objects.get(key))?.content;
-    const [shasums, signature, statement] = await Promise.all([
-      read(paths.shasums(provider, version)),
-      read(paths.signature(provider, version)),
-      read(paths.statement(provider, version)),
-    ]);
-    return shasums && { shasums, signature, statement };
+  get(provider: ProviderAddress, version: Version): Promise<ReleaseFiles | undefined> {
+    return readRelease(provider, version, async (path) => (await this.#objects.get(path))?.content);
   }
 
   /** Versions whose SHA256SUMS is kept, in no particular order. @throws StorageFailed */
   async versions(provider: ProviderAddress): Promise<Version[]> {
     const { objects } = await this.#listings.get(paths.provider(provider));
-    return [...objects].flatMap(([name, { key }]) => {
-      const [, text = ''] = /_([^_]+)_SHA256SUMS$/.exec(name) ?? [];
-      const version = Version.fromPublished(text);
-      return version && paths.shasums(provider, version) === key ? [version] : [];
-    });
+    return releasedVersions(provider, objects.keys());
   }
 
   /** @throws StorageFailed */
   async discard(provider: ProviderAddress, version: Version): Promise<void> {
     try {
-      // SHA256SUMS last: the others alone are of no meaning, and whatever is left of an interruption is discarded again.
-      for (const of of [paths.signature, paths.statement, paths.shasums]) {
-        await this.#objects.remove(of(provider, version));
-      }
+      for (const path of releasePaths(provider, version)) await this.#objects.remove(path);
     } finally {
       this.#listings.forget(paths.provider(provider));
     }
