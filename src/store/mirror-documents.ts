@@ -9,7 +9,7 @@ import { KeyedTurns } from '../keyed-turns.ts';
 import type { Logger } from '../logger.ts';
 import { DirectoryLocks } from './directory-locks.ts';
 import { paths } from './keys.ts';
-import { changedDocument, indexFor, parsedDocument, type Records, recordsOf } from './mirror-document.ts';
+import { changedDocument, indexFor, isObject, parsedDocument, type Records, recordsOf } from './mirror-document.ts';
 import type { PartialFiles } from './partial-files.ts';
 import { ifPresent, ofStorage, readIfFile } from './storage-errors.ts';
 
@@ -69,6 +69,16 @@ export class MirrorDocuments {
         ...(mtimeMs !== undefined && { mtime: mtimeMs }),
       }),
     );
+  }
+
+  /** Notes another time of an archive that is still recorded with this hash; of no other. @throws StorageFailed */
+  async noteTime({ provider, version, platform }: ProviderArchive, hash: Hash, mtimeMs: number): Promise<void> {
+    const key = platform.toString();
+    await this.#change(provider, version, (archives) => {
+      const entry = archives.get(key);
+      const isStill = isObject(entry) && Array.isArray(entry['hashes']) && entry['hashes'].includes(hash);
+      if (isStill) archives.set(key, { ...entry, mtime: mtimeMs });
+    });
   }
 
   /** Forgets an archive. @throws StorageFailed */

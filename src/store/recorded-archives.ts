@@ -2,7 +2,7 @@ import type { Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ProviderArchive } from '../address/archive.ts';
-import type { Sha256 } from '../address/hash.ts';
+import { type Sha256, zipHash } from '../address/hash.ts';
 import type { Logger } from '../logger.ts';
 import { digestOf } from './adoption.ts';
 import type { StoredArchive } from './archive-store.ts';
@@ -88,7 +88,7 @@ export class RecordedArchives {
   async #noteTime(archive: ProviderArchive, sha256: Sha256, mtimeMs: number): Promise<void> {
     const record = await this.recordOf(archive);
     if (!isRecordOf(record, sha256) || record.mtimeMs === mtimeMs) return;
-    await this.#documents.put(archive, { ...record, mtimeMs });
+    await this.#documents.noteTime(archive, zipHash(sha256), mtimeMs);
     this.#onNoted(archive);
   }
 }

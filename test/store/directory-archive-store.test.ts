@@ -393,6 +393,16 @@ describe('archives that were written to since they were stored', () => {
     expect((await json(document)).archives.linux_amd64.mtime).toBe(LONG_AGO.getTime());
   });
 
+  test('are not named again when they are discarded while they are compared', async () => {
+    const store = await openStore();
+    for (const archive of [linux, darwin]) await put(store, archive, bytes);
+    for (const archive of [linux, darwin]) await rewrite(archive);
+    const comparing = [linux, darwin].map((archive) => store.find(archive));
+    await store.discard(darwin);
+    await Promise.all(comparing);
+    expect(Object.keys((await json(document)).archives)).toEqual(['linux_amd64']);
+  });
+
   test('count as known where an older record does not tell their time, which is noted when they are verified', async () => {
     await put(await openStore(), linux, bytes);
     const path = join(directory, document);
