@@ -8,9 +8,10 @@ import { JobStore, KEEP_MS, PIECE_ITEMS } from './job-store.ts';
 import { LeftJobs, type Looks } from './left-jobs.ts';
 import { jobAgain, newJob } from './new-job.ts';
 import { Opening } from './opening.ts';
+import type { MayWarm, PlanWish } from './planned-wish.ts';
 import type { WantedItem, Wish } from './wanted.ts';
 import type { Outcome, Warm } from './warm.ts';
-import { type MayWarm, type PlanWish, type RunDeps, WarmRun } from './warm-run.ts';
+import { type RunDeps, WarmRun } from './warm-run.ts';
 
 /** Packages at once: half of what can be made, the rest is for clients. */
 const CONCURRENT_PACKAGES = 2;

@@ -3,12 +3,12 @@ import type { ModuleRequirement, ProviderRequirement, Requirements } from '../co
 import { Forbidden } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ModuleMirror } from './module-mirror.ts';
+import type { MayWarm, PlannedWish, PlanOptions } from './planned-wish.ts';
 import type { ProviderMirror } from './provider-mirror.ts';
 import type { TooNewVersions } from './too-new.ts';
 import type { PlannedItem, Wish } from './wanted.ts';
 import { nameOf } from './warm.ts';
 import { WarmPlan } from './warm-plan.ts';
-import type { MayWarm, PlannedWish, PlanOptions } from './warm-run.ts';
 import type { WishReader } from './wish-reader.ts';
 
 type Modules = Pick<ModuleMirror, 'list' | 'locate' | 'openPackage' | 'describePackage'>;

@@ -1,8 +1,5 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Hostname } from '../address/hostname.ts';
-import type { MirroredAddress } from '../address/mirrored-address.ts';
-import type { Diagnostic } from '../configuration/requirements.ts';
 import { hasCode, LarderError } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { unlessAborted } from '../time-limit.ts';
@@ -12,6 +9,7 @@ import { JobProgress } from './job-progress.ts';
 import { BEAT_MS, JobRecord } from './job-record.ts';
 import type { JobStore } from './job-store.ts';
 import type { Opening } from './opening.ts';
+import type { MayWarm, PlannedWish, PlanWish } from './planned-wish.ts';
 import type { PlannedItem, WantedItem, Wish } from './wanted.ts';
 import { addressOf, type Outcome, type Warm, type Warmed } from './warm.ts';
 
@@ -19,29 +17,6 @@ import { addressOf, type Outcome, type Warm, type Warmed } from './warm.ts';
 const SECOND_TRY_MS = 5_000;
 /** Items under way of one job; how many are fetched at once is bounded for all jobs together. */
 const WORKERS = 16;
-
-/** Whether somebody may have something warmed. */
-export type MayWarm = (address: MirroredAddress) => boolean;
-
-/** What a wish comes down to, and what there was to say about it. */
-export interface PlannedWish {
-  readonly items: readonly PlannedItem[];
-  readonly diagnostics: readonly Diagnostic[];
-  /** The registry that was meant where none is named. */
-  readonly impliedHostname?: Hostname | undefined;
-  /** Names of what had to be fetched to find that out. */
-  readonly broughtIn: ReadonlySet<string>;
-}
-
-/** How a wish is planned. */
-export interface PlanOptions {
-  readonly signal: AbortSignal;
-  /** Told of each item as it is found, but of none once `signal` is aborted. */
-  readonly onPlanned: (item: PlannedItem) => void;
-}
-
-/** May reject with the reason of its signal, and for nothing that is in the wish. */
-export type PlanWish = (wish: Wish, mayWarm: MayWarm, options: PlanOptions) => Promise<PlannedWish>;
 
 /** What runs of all jobs share. */
 export interface RunDeps {

@@ -4,8 +4,8 @@ import type { Job } from '../../src/mirror/job.ts';
 import { findingsOf, MAX_DIAGNOSTICS } from '../../src/mirror/job-findings.ts';
 import { type JobEvent, watchJob } from '../../src/mirror/job-watch.ts';
 import { Opening } from '../../src/mirror/opening.ts';
+import type { PlanOptions } from '../../src/mirror/planned-wish.ts';
 import type { PlannedItem } from '../../src/mirror/wanted.ts';
-import type { PlanOptions } from '../../src/mirror/warm-run.ts';
 import { eventually } from './scene.ts';
 import { BY, ended, heard, MemoryStore, numbered, replica, WISH } from './warm-replica.ts';
 
