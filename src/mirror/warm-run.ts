@@ -1,13 +1,12 @@
-import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { hasCode, LarderError } from '../errors.ts';
 import type { Logger } from '../logger.ts';
-import { unlessAborted } from '../time-limit.ts';
 import { type Job, type JobItem, type JobOwner, wantedOf } from './job.ts';
 import { findingsOf, versionOf } from './job-findings.ts';
 import { JobProgress } from './job-progress.ts';
 import { BEAT_MS, JobRecord } from './job-record.ts';
 import type { JobStore } from './job-store.ts';
+import { Leaving, type WayOut } from './leaving.ts';
 import type { Opening } from './opening.ts';
 import type { MayWarm, PlannedWish, PlanWish } from './planned-wish.ts';
 import type { PlannedItem, WantedItem, Wish } from './wanted.ts';
@@ -41,7 +40,8 @@ export class WarmRun {
   readonly #deps: RunDeps;
   readonly #progress: JobProgress;
   readonly #record: JobRecord;
-  readonly #abort = new AbortController();
+  // Each worker listens.
+  readonly #leaving = new Leaving({ listeners: 4 * WORKERS });
   readonly #handingOver = new AbortController();
   #toldUnwritten = () => {};
   /** Resolves when it has ended and the store does not take that yet. */
@@ -49,12 +49,9 @@ export class WarmRun {
     this.#toldUnwritten = resolve;
   });
   readonly #broughtIn = new Set<string>();
-  #left: 'cancelled' | 'handed over' | 'lost' | undefined;
 
   constructor(job: Job, owner: JobOwner, deps: RunDeps) {
     this.#deps = deps;
-    // Each worker listens.
-    setMaxListeners(4 * WORKERS, this.#abort.signal);
     this.#progress = new JobProgress(job);
     this.#record = new JobRecord({
       store: deps.store,
@@ -95,13 +92,13 @@ export class WarmRun {
     try {
       await this.#work();
     } catch (error) {
-      if (!this.#left) reason = this.#reasonOf(error);
+      if (!this.#leaving.how) reason = this.#reasonOf(error);
     }
     ended.abort();
     await beating;
-    if (this.#left === 'lost') return false;
-    if (this.#left === 'cancelled') this.#progress.end('cancelled', undefined);
-    else if (!this.#left) this.#progress.end(reason === undefined ? 'finished' : 'failed', reason);
+    if (this.#leaving.how === 'lost') return false;
+    if (this.#leaving.how === 'cancelled') this.#progress.end('cancelled', undefined);
+    else if (!this.#leaving.how) this.#progress.end(reason === undefined ? 'finished' : 'failed', reason);
     let isWritten = await this.#record.settle();
     this.#progress.changed();
     if (!isWritten) this.#toldUnwritten();
@@ -120,7 +117,7 @@ export class WarmRun {
     if (!head.isPlanned) await this.#plan(may);
     const again = await this.#pass(this.#progress.waiting, may, { isLast: false });
     if (again.length > 0) {
-      await delay(this.#deps.secondTryMs ?? SECOND_TRY_MS, undefined, { signal: this.#abort.signal });
+      await delay(this.#deps.secondTryMs ?? SECOND_TRY_MS, undefined, { signal: this.#leaving.signal });
       await this.#pass(again, may, { isLast: true });
     }
     await this.#lookAgain();
@@ -141,17 +138,17 @@ export class WarmRun {
     for (;;) {
       await this.#untilOpen();
       const { untilSealed } = this.#deps.opening;
-      const signal = AbortSignal.any([this.#abort.signal, untilSealed]);
+      const signal = AbortSignal.any([this.#leaving.signal, untilSealed]);
       this.#progress.beginPlanning();
       const onPlanned = (item: PlannedItem) => {
         if (!signal.aborted) this.#found(item);
       };
       try {
-        const planned = await this.#unlessLeft(this.#deps.plan(wish, may, { signal, onPlanned }));
-        this.#abort.signal.throwIfAborted();
+        const planned = await this.#leaving.unlessLeft(this.#deps.plan(wish, may, { signal, onPlanned }));
+        this.#leaving.signal.throwIfAborted();
         if (planned && !signal.aborted) return planned;
       } catch (error) {
-        if (this.#left || !signal.aborted) throw error;
+        if (this.#leaving.how || !signal.aborted) throw error;
       }
     }
   }
@@ -165,7 +162,7 @@ export class WarmRun {
   async #lookAgain(): Promise<void> {
     for (const [index, item] of this.#progress.items.entries()) {
       const wanted = item.outcome === 'present' || item.outcome === 'stored' ? wantedOf(item) : undefined;
-      this.#abort.signal.throwIfAborted();
+      this.#leaving.signal.throwIfAborted();
       // A disk that does not tell says nothing of what was brought in.
       if (!wanted || (await this.#deps.isStored(wanted).catch(() => true))) continue;
       this.#note(index, {
@@ -181,7 +178,7 @@ export class WarmRun {
     const queue = indexes.values();
     const work = async () => {
       for (const index of queue) {
-        this.#abort.signal.throwIfAborted();
+        this.#leaving.signal.throwIfAborted();
         const warmed = await this.#bringWhileOpen(index, may);
         if (!warmed) continue;
         if (warmed.mayPass && !isLast) again.push(index);
@@ -214,10 +211,10 @@ export class WarmRun {
     const locked = this.#progress.job.findings.locks[versionOf(wanted)];
     let arrived = () => {};
     try {
-      return await this.#unlessLeft(
+      return await this.#leaving.unlessLeft(
         this.#deps.inTurn(wanted, async () => {
           // It may have become time to leave while it waited for its turn.
-          if (this.#left) return undefined;
+          if (this.#leaving.how) return undefined;
           return this.#deps.warm.bring(wanted, {
             locked,
             onArriving: (one) => {
@@ -244,7 +241,7 @@ export class WarmRun {
     if (!opening.isSealed) return;
     const job = this.#progress.job.head.id;
     if (this.#progress.pause(true)) logger.info('a job waits until this mirror is unsealed', { job });
-    await opening.untilOpen(this.#abort.signal);
+    await opening.untilOpen(this.#leaving.signal);
     if (this.#progress.pause(false)) logger.info('a job goes on, this mirror was unsealed', { job });
   }
 
@@ -254,21 +251,8 @@ export class WarmRun {
     return error instanceof LarderError ? error.message : 'an internal error; the log of the server says more';
   }
 
-  #leave(how: 'cancelled' | 'handed over' | 'lost'): void {
-    this.#left ??= how;
-    this.#abort.abort();
+  #leave(how: WayOut): void {
+    this.#leaving.leave(how);
     this.#progress.changed();
-  }
-
-  async #unlessLeft<T>(work: Promise<T>): Promise<T | undefined> {
-    const { signal } = this.#abort;
-    // Nobody hears how it ends.
-    work.catch(() => {});
-    try {
-      return await unlessAborted(work, signal);
-    } catch (error) {
-      if (signal.aborted && error === signal.reason) return undefined;
-      throw error;
-    }
   }
 }
