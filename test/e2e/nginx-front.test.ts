@@ -7,13 +7,12 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { afterTest } from '../support/after-test.ts';
-import { sha256Of } from '../support/byte-source.ts';
 import { CertificateAuthority } from '../support/certificates.ts';
 import { HttpClient } from '../support/http.ts';
 import { startLarder } from '../support/larder.ts';
 import { startNginx } from '../support/nginx.ts';
+import { startWithOneProvider } from '../support/one-provider.ts';
 import { describeWith, requirement } from '../support/requirements.ts';
-import { UpstreamRegistry } from '../support/upstream-registry.ts';
 
 const DEPLOY = join(import.meta.dirname, '../../deploy/nginx');
 const LOCATIONS = readFileSync(join(DEPLOY, 'larder-locations.conf'), 'utf8');
@@ -22,16 +21,7 @@ const SIZE = 300_000;
 const PATIENCE = { timeout: 120_000 };
 
 async function nginxInFront() {
-  const registry = await UpstreamRegistry.start();
-  afterTest(() => registry.stop());
-  const published = await registry.addProvider({
-    namespace: 'acme',
-    type: 'widget',
-    version: '1.0.0',
-    sizeBytes: SIZE,
-  });
-  const archive = published.packages.get('linux_amd64');
-  if (!archive?.bytes) throw new Error('not published');
+  const { registry, archive } = await startWithOneProvider(SIZE);
   const larder = await startLarder({
     registries: [registry],
     config: { access: { tokens: [{ name: 'operator', token: 'operator-token', roles: ['read', 'admin'] }] } },
@@ -53,7 +43,7 @@ async function nginxInFront() {
     registry,
     larder,
     zip: archive.filename,
-    sha256: await sha256Of(archive.bytes),
+    sha256: archive.sha256,
     base: `/providers/${hostname}/acme/widget`,
     door: `/registry/${hostname}/v1/providers/acme/widget/1.0.0`,
     send: (path: string, options = {}) => http.send(`${nginx.url}${path}`, options),

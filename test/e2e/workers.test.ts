@@ -3,13 +3,12 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { afterTest } from '../support/after-test.ts';
-import { sha256Of } from '../support/byte-source.ts';
 import { runLarder } from '../support/command.ts';
 import { holdAfter } from '../support/faults.ts';
 import { type HttpAnswer, HttpClient } from '../support/http.ts';
 import { type LarderProcess, startLarderProcess } from '../support/larder-process.ts';
 import { type LarderSetup, larderSetup } from '../support/larder-setup.ts';
-import { UpstreamRegistry } from '../support/upstream-registry.ts';
+import { startWithOneProvider } from '../support/one-provider.ts';
 
 const CLIENTS = 40;
 const SIZE = 2_000_000;
@@ -21,22 +20,12 @@ const SOON = { timeout: 60_000, interval: 100 };
 const ADMIN = { authorization: 'Bearer operator-token' };
 
 async function withWorkers(count: number, config: Record<string, unknown> = {}) {
-  const registry = await UpstreamRegistry.start();
-  afterTest(() => registry.stop());
-  const published = await registry.addProvider({
-    namespace: 'acme',
-    type: 'widget',
-    version: '1.0.0',
-    sizeBytes: SIZE,
-  });
-  const archive = published.packages.get('linux_amd64');
-  if (!archive?.bytes) throw new Error('not published');
+  const { registry, archive } = await startWithOneProvider(SIZE);
   const setup = await larderSetup({ registries: [registry], config });
   const larder = await startLarderProcess(setup, { args: ['--workers', String(count)], startLimitMs: START_LIMIT_MS });
   const pids = () => pidsOf(larder);
   await expect.poll(() => pids().length, SOON).toBe(count);
   const base = `${larder.url}/providers/${registry.hostname}/acme/widget`;
-  const sha256 = await sha256Of(archive.bytes);
   return {
     registry,
     setup,
@@ -53,7 +42,7 @@ async function withWorkers(count: number, config: Record<string, unknown> = {}) 
     },
     zip: archive.filename,
     isWhole: ({ status, body }: HttpAnswer) =>
-      status === 200 && createHash('sha256').update(body).digest('hex') === sha256,
+      status === 200 && createHash('sha256').update(body).digest('hex') === archive.sha256,
     upstreamGets: () => registry.releases.requests.count('GET', new RegExp(`/${archive.filename}`)),
   };
 }
