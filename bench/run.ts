@@ -58,7 +58,11 @@ const upstream = await startUpstream({
 });
 const results: Result[] = [];
 try {
-  for (const name of chosen) results.push(...((await WORKLOADS[name]?.(upstream, settings)) ?? []));
+  for (const name of chosen) {
+    const startedAt = performance.now();
+    results.push(...((await WORKLOADS[name]?.(upstream, settings)) ?? []));
+    console.error(`${name}: ${Math.round((performance.now() - startedAt) / 1000)} s`);
+  }
 } finally {
   await upstream.stop();
 }

@@ -41,19 +41,22 @@ async function timeJob({ url, setup }: BuiltLarder): Promise<number> {
     const request = body ? { method: 'POST', body: JSON.stringify(body) } : {};
     const response = await fetch(url + path, { ...request, headers, dispatcher });
     if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
-    return (await response.json()) as { id: string; state: string; totals?: { stored?: number } };
+    return response.json();
   };
+  const look = async (id: string) =>
+    (await ask(`/admin/jobs/${id}?items=1`)) as { state: string; totals: { stored?: number } };
   try {
     const providers = WARMED.map(({ namespace, type, version }) => `${REGISTRY}/${namespace}/${type}@${version}`);
     const startedAt = performance.now();
-    let job = await ask('/admin/warm', { providers, platforms: [OWN_PLATFORM] });
+    const begun = (await ask('/admin/warm', { providers, platforms: [OWN_PLATFORM] })) as { job: string };
+    let job = await look(begun.job);
     while (['planning', 'running'].includes(job.state)) {
       if (performance.now() - startedAt > TIME_LIMIT_MS) throw new Error(`the job is still ${job.state}`);
       await new Promise((resume) => setTimeout(resume, LOOK_EVERY_MS));
-      job = await ask(`/admin/jobs/${job.id}?items=1`);
+      job = await look(begun.job);
     }
     const seconds = (performance.now() - startedAt) / 1000;
-    if (job.totals?.stored !== WARMED.length) throw new Error(`the job ended with ${JSON.stringify(job)}`);
+    if (job.totals.stored !== WARMED.length) throw new Error(`the job ended with ${JSON.stringify(job)}`);
     return seconds;
   } finally {
     await dispatcher.close();
