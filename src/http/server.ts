@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { HttpApplication } from './application.ts';
 import { BodyGuard, type BodyLimits } from './body-guard.ts';
+import { Connections } from './connections.ts';
 import { PROXY_HINT } from './request-guards.ts';
 
 /** Load balancers keep idle connections for 60 s, and must be the ones to close them: else they send into a closed one. */
@@ -16,8 +17,6 @@ const CHECK_MS = 30_000;
 const HANDSHAKE_TIMEOUT_MS = 20_000;
 /** Bytes of request line and headers. */
 const MAX_HEADER_SIZE = 16 * 1024;
-/** A connection that was just made may have a request on its way: when draining it gets this long for it, in milliseconds. */
-const FIRST_REQUEST_MS = 1_000;
 /** A client that takes nothing for so long while there is something for it is taken for dead, in milliseconds. */
 const STALL_MS = 300_000;
 /** After so long without traffic the system probes whether the peer is still there. */
@@ -45,7 +44,7 @@ export interface ServerCertificate {
 export class HttpServer {
   readonly #server: http.Server | https.Server;
   readonly #isSecure: boolean;
-  readonly #connections = new Map<Socket, Connection>();
+  readonly #connections: Connections;
   /** All sockets, also those still shaking hands. */
   readonly #sockets = new Set<Socket>();
   #isLeaving = false;
@@ -61,6 +60,7 @@ export class HttpServer {
     limits?: Partial<ServerLimits> | undefined;
   }) {
     const { headersMs = HEADERS_TIMEOUT_MS, stallMs = STALL_MS } = limits;
+    const connections = new Connections({ stallMs });
     const bodies = new BodyGuard({ limits, onLate: refuseLateBody });
     const options = {
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -74,6 +74,7 @@ export class HttpServer {
       noDelay: true,
       ...(handler as Partial<HttpApplication>).messages,
     };
+    this.#connections = connections;
     this.#isSecure = tls !== undefined;
     this.#server = tls
       ? https.createServer({ ...options, ...tls, handshakeTimeout: HANDSHAKE_TIMEOUT_MS })
@@ -82,18 +83,15 @@ export class HttpServer {
       this.#sockets.add(socket);
       socket.once('close', () => this.#sockets.delete(socket));
     });
-    this.#server.on(tls ? 'secureConnection' : 'connection', (socket: Socket) => {
-      this.#connections.set(socket, { answers: [], isUsed: false });
-      if (this.#draining) this.#closeUnlessUsed(socket);
-      socket.once('close', () => this.#connections.delete(socket));
-    });
+    this.#server.on(tls ? 'secureConnection' : 'connection', (socket: Socket) => connections.add(socket));
     // Before the handler, so that an answer is known of whatever the handler does.
     this.#server.on('request', (req, res) => {
-      this.#track(req, res);
+      connections.track(req, res);
       bodies.watch(req, res);
     });
     this.#server.on('request', handler);
-    this.#server.setTimeout(stallMs, (socket: Socket) => this.#dropIfStalled(socket));
+    this.#server.on('timeout', (socket: Socket) => connections.dropIfStalled(socket));
+    this.#server.once('close', () => connections.close());
     this.#server.on('clientError', refuseBrokenRequest);
     this.#server.on('connect', refuseTunnel);
     // A connection that could not be accepted (no descriptors left) must not end the process. `listen` tells its own failures.
@@ -127,6 +125,7 @@ export class HttpServer {
    */
   leave(): void {
     this.#isLeaving = true;
+    this.#connections.leave();
   }
 
   /**
@@ -143,65 +142,14 @@ export class HttpServer {
     const closed = new Promise<void>((resolve) => {
       this.#server.close(() => resolve());
     });
-    for (const [socket, { answers, isUsed }] of this.#connections) {
-      for (const res of answers) closeAfter(res);
-      if (!isUsed) this.#closeUnlessUsed(socket);
-      else if (answers.length === 0) socket.destroy();
-    }
+    this.#connections.drain();
     const grace = setTimeout(() => {
-      for (const socket of [...this.#connections.keys(), ...this.#sockets]) socket.destroy();
+      this.#connections.destroy();
+      for (const socket of this.#sockets) socket.destroy();
     }, graceMs);
     await closed;
     clearTimeout(grace);
   }
-
-  /** Its first request may be on its way: whoever sent it would not know whether it was carried out. */
-  #closeUnlessUsed(socket: Socket): void {
-    const patience = setTimeout(() => {
-      if (!this.#connections.get(socket)?.isUsed) socket.destroy();
-    }, FIRST_REQUEST_MS);
-    socket.once('close', () => clearTimeout(patience));
-  }
-
-  /**
-   * Of a connection on which nothing has moved: for as long as a kept one may idle, or as clients may take nothing. While
-   * we have nothing to send, for instance because upstream is slow, all is well.
-   */
-  #dropIfStalled(socket: Socket): void {
-    if (!this.#connections.get(socket)?.answers.length || socket.writableLength > 0) socket.destroy();
-  }
-
-  #track(req: IncomingMessage, res: ServerResponse): void {
-    const { socket } = req;
-    const connection = this.#connections.get(socket);
-    if (!connection) return;
-    const { answers } = connection;
-    connection.isUsed = true;
-    answers.push(res);
-    if (this.isDraining) closeAfter(res);
-    res.once('close', () => {
-      // One at a time, but for clients that pipeline.
-      if (answers.length === 1) answers.pop();
-      else answers.splice(answers.indexOf(res), 1);
-      // Those whose headers promised to keep the connection: it has to be closed all the same.
-      if (answers.length === 0 && this.#draining) socket.end();
-    });
-  }
-}
-
-/**
- * What goes on on a connection. It has an array of its own: each table that a `Set` of all answers outgrows would keep
- * answers from being collected with the young, a few thousand times a second.
- */
-interface Connection {
-  /** Under way. */
-  readonly answers: ServerResponse[];
-  /** There was a request. */
-  isUsed: boolean;
-}
-
-function closeAfter(res: ServerResponse): void {
-  if (!res.headersSent) res.setHeader('Connection', 'close');
 }
 
 const LATE = ['REQUEST_TIMEOUT', 'the request did not arrive in time'] as const;
