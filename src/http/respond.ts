@@ -161,8 +161,10 @@ export function sendContent(
   }
   headers['Content-Type'] = mediaType;
   headers['Content-Length'] = bytes.length;
-  if (!stale && freshUntil !== undefined && !notes.isPersonal) {
-    notes.keepReady?.({ headers: Object.entries(headers).flat().map(String), body: bytes }, freshUntil);
+  // What is stale stays so, and its age is in whole seconds.
+  const unchangedUntil = stale ? Number.POSITIVE_INFINITY : freshUntil;
+  if (unchangedUntil !== undefined && !notes.isPersonal) {
+    notes.keepReady?.({ headers: Object.entries(headers).flat().map(String), body: bytes }, unchangedUntil);
   }
   res.writeHead(200, headers).end(bytes);
 }

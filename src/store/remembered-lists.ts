@@ -19,9 +19,18 @@ interface Remembered<T> {
   lookedAt: number;
 }
 
+interface Making<T> {
+  readonly identity: string;
+  /** Of changes, when it began: with another count it may lack one. */
+  readonly count: number;
+  readonly list: Promise<readonly T[]>;
+}
+
 /** What is listed of directories, for as long as nobody touches them. */
 export class RememberedLists<T> {
   readonly #lists = new LRUCache<string, Remembered<T>>({ max: MAX_REMEMBERED });
+  /** Lists under way: many may ask for one at once, and it takes a second for some hundred versions. */
+  readonly #making = new Map<string, Making<T>>();
   readonly #changes: Changes;
 
   /** @param changes of our own: a list that was made meanwhile may lack one of them */
@@ -42,21 +51,32 @@ export class RememberedLists<T> {
     make: () => Promise<{ list: readonly T[]; isFinal: boolean }>,
   ): Promise<readonly T[]> {
     const lookedAt = performance.now();
-    const known = this.#lists.get(directory);
-    if (known && lookedAt - known.lookedAt < LOOK_AGAIN_MS) return known.list;
+    const recent = this.#lists.get(directory);
+    if (recent && lookedAt - recent.lookedAt < LOOK_AGAIN_MS) return recent.list;
 
     const { count } = this.#changes;
     const seen = await look();
     if (!seen) return NOTHING;
     const identity = fileIdentity(seen);
+    const known = this.#lists.get(directory);
     if (known?.identity === identity) {
       known.lookedAt = lookedAt;
       return known.list;
     }
-    const { list, isFinal } = await make();
-    const isQuiet = Date.now() - seen.mtimeMs > RACY_MS && count === this.#changes.count;
-    if (isFinal && isQuiet) this.#lists.set(directory, { identity, list, lookedAt });
-    return list;
+    const underWay = this.#making.get(directory);
+    if (underWay?.identity === identity && underWay.count === this.#changes.count) return underWay.list;
+    const list = make().then(({ list, isFinal }) => {
+      const isQuiet = Date.now() - seen.mtimeMs > RACY_MS && count === this.#changes.count;
+      if (isFinal && isQuiet) this.#lists.set(directory, { identity, list, lookedAt });
+      return list;
+    });
+    const making = { identity, count, list };
+    this.#making.set(directory, making);
+    try {
+      return await list;
+    } finally {
+      if (this.#making.get(directory) === making) this.#making.delete(directory);
+    }
   }
 
   /** We have changed what is in the directory. */

@@ -56,12 +56,16 @@ test('a change shows at once', async () => {
   expect(mirror.asked).toHaveLength(2);
 });
 
-test('what upstream could not confirm is put together anew each time', async () => {
-  const { ask, mirror } = await setup({ stale: true });
-  await ask(INDEX);
-  const { headers } = await ask(INDEX);
-  expect(mirror.asked).toHaveLength(2);
-  expect(headers['warning']).toBe('110 - "Response is Stale"');
+test('what upstream could not confirm is sent again as well, and goes on saying so', async () => {
+  const { ask, mirror, log } = await setup({ stale: true });
+  const answers = [await ask(INDEX), await ask(INDEX)];
+  expect(mirror.asked).toHaveLength(1);
+  for (const { headers } of answers) {
+    expect(headers).toMatchObject({ warning: '110 - "Response is Stale"', age: '3' });
+  }
+  const outcomes = () =>
+    log.entries.filter(({ message }) => message === 'request').map(({ fields }) => fields?.['outcome']);
+  await expect.poll(outcomes).toEqual(['stale', 'stale']);
 });
 
 test('nobody gets what was put together for somebody with a token', async () => {
