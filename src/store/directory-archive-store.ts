@@ -1,6 +1,7 @@
 import type { Stats } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import pLimit from 'p-limit';
 import type { ProviderArchive } from '../address/archive.ts';
 import { type Hash, type Sha256, zipHash } from '../address/hash.ts';
 import type { ProviderAddress } from '../address/provider.ts';
@@ -36,6 +37,9 @@ import { RecordedArchives } from './recorded-archives.ts';
 import { RememberedLists } from './remembered-lists.ts';
 import { ifPresent, ofStorage } from './storage-errors.ts';
 import { asStored, isOurs, isRecordOf, type Look, type OurRecord } from './stored-record.ts';
+
+/** Of a provider with hundreds of versions, so that others get their turn with the disk meanwhile. */
+const LOOKED_AT_AT_A_TIME = 16;
 
 /**
  * Archives in the packed layout below `providers/`: at any moment a `filesystem_mirror` and a static network mirror.
@@ -255,7 +259,8 @@ export class DirectoryArchiveStore implements ArchiveStore {
       else if (file && this.#foreign.isCandidate(archive, record, file)) candidates.push(archive);
     };
     const files = await archiveFiles(this.#directory, provider);
-    await Promise.all(files.map(look));
+    const atATime = pLimit(LOOKED_AT_AT_A_TIME);
+    await Promise.all(files.map((archive) => atATime(look, archive)));
     // What was passed over may be whole later, or named by a document, without the directory's showing it.
     const isFinal = list.length === files.length;
     if (candidates.length > 0) list.push(...(await this.#foreign.adoptSome(candidates)));
