@@ -2,22 +2,10 @@
 // Newer versions of Node let short-lived objects fill more than 100 MB before they look at them; answers here are small and
 // archives are not held in objects at all, so a sixteenth of that does. The other ways to start have the same flag.
 import { readFileSync } from 'node:fs';
+import * as nodeModule from 'node:module';
 import { Command } from 'commander';
 import { endWithReaders } from './cli/closed-output.ts';
-import { addExport } from './cli/export.ts';
-import { addGaps } from './cli/gaps.ts';
-import { addHash } from './cli/hash.ts';
-import { addImport } from './cli/import.ts';
-import { addLock } from './cli/lock.ts';
-import { addLs } from './cli/ls.ts';
-import { addPin, addUnpin } from './cli/pin.ts';
-import { addPurge } from './cli/purge.ts';
 import { keepSdkQuiet } from './cli/quiet-sdk.ts';
-import { addRotateLinks } from './cli/rotate-links.ts';
-import { addSeal } from './cli/seal.ts';
-import { addServe } from './cli/serve.ts';
-import { addVerify } from './cli/verify.ts';
-import { addWarm } from './cli/warm.ts';
 import { hasCode, type LarderError } from './errors.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
@@ -31,6 +19,28 @@ const TROUBLE = 2;
 /** Of `serve`, which has no answers. */
 const FAILED_START = 1;
 
+/** By their names, in the order in which they are listed. Each brings half of Larder with it: only the one that is asked for is loaded. */
+const COMMANDS: Readonly<Record<string, () => Promise<void>>> = {
+  serve: async () => (await import('./cli/serve.ts')).addServe(program, version),
+  verify: async () => (await import('./cli/verify.ts')).addVerify(program),
+  warm: async () => (await import('./cli/warm.ts')).addWarm(program),
+  ls: async () => (await import('./cli/ls.ts')).addLs(program),
+  purge: async () => (await import('./cli/purge.ts')).addPurge(program),
+  pin: async () => (await import('./cli/pin.ts')).addPin(program),
+  unpin: async () => (await import('./cli/pin.ts')).addUnpin(program),
+  lock: async () => (await import('./cli/lock.ts')).addLock(program),
+  export: async () => (await import('./cli/export.ts')).addExport(program),
+  import: async () => (await import('./cli/import.ts')).addImport(program),
+  gaps: async () => (await import('./cli/gaps.ts')).addGaps(program),
+  seal: async () => (await import('./cli/seal.ts')).addSeal(program),
+  hash: async () => (await import('./cli/hash.ts')).addHash(program),
+  'rotate-links': async () => (await import('./cli/rotate-links.ts')).addRotateLinks(program),
+};
+const asked = process.argv[2] ?? '';
+
+// Where Node can (22 and newer): what was compiled once is read back at the next start.
+if ('enableCompileCache' in nodeModule) (nodeModule.enableCompileCache as () => unknown)();
+
 const program = new Command('larder')
   .description('A caching pull-through mirror for OpenTofu and Terraform.')
   .version(version)
@@ -39,20 +49,7 @@ const program = new Command('larder')
   // All commands have these two from here.
   .showHelpAfterError()
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : TROUBLE));
-addServe(program, version);
-addVerify(program);
-addWarm(program);
-addLs(program);
-addPurge(program);
-addPin(program);
-addUnpin(program);
-addLock(program);
-addExport(program);
-addImport(program);
-addGaps(program);
-addSeal(program);
-addHash(program);
-addRotateLinks(program);
+for (const command of Object.hasOwn(COMMANDS, asked) ? [asked] : Object.keys(COMMANDS)) await COMMANDS[command]?.();
 
 const isServer = () => program.args[0] === 'serve';
 endWithReaders([process.stdout, process.stderr], isServer);

@@ -14,8 +14,6 @@ import type { Leases } from './store/leases.ts';
 import { LocalLeases } from './store/local-leases.ts';
 import type { MetadataStore } from './store/metadata-store.ts';
 import { PartialFiles } from './store/partial-files.ts';
-import { openRedisMetadata } from './store/redis-keyv.ts';
-import { RedisLeases } from './store/redis-leases.ts';
 import { SealFile } from './store/seal-file.ts';
 import type { WorkerLine, WorkerPlace } from './workers/worker-line.ts';
 
@@ -55,14 +53,17 @@ export async function openShared(
   const redis = await redisSettings(config);
   const metadataStore = deps.measured(
     redis
-      ? await openRedisMetadata({ ...redis, logger })
+      ? // Its client is a good part of all that is loaded at a start.
+        await (await import('./store/redis-keyv.ts')).openRedisMetadata({ ...redis, logger })
       : await openEmbeddedMetadata(path.join(config.data, paths.metadata), {
           logger,
           isInUse: worker && !worker.place.isAlone,
         }),
   );
   opened.add('metadata', () => metadataStore.close());
-  const leases = redis ? await RedisLeases.open({ ...redis, logger }) : (worker?.line.leases ?? new LocalLeases());
+  const leases = redis
+    ? await (await import('./store/redis-leases.ts')).RedisLeases.open({ ...redis, logger })
+    : (worker?.line.leases ?? new LocalLeases());
   opened.add('leases', () => leases.close());
   const seal = await openSeal(config, {
     store: metadataStore,

@@ -22,7 +22,6 @@ import { openEmbeddedMetadata } from '../store/embedded-keyv.ts';
 import { paths } from '../store/keys.ts';
 import type { ModuleStore } from '../store/module-store.ts';
 import { PackageHasher } from '../store/package-hash.ts';
-import { openRedisMetadata } from '../store/redis-keyv.ts';
 import { CommandFailed } from './command-failed.ts';
 
 /**
@@ -117,7 +116,7 @@ export class DataDirectory {
     const logger = this.#logger;
     const redis = await redisSettings(this.#config);
     const metadata = redis
-      ? await openRedisMetadata({ ...redis, logger })
+      ? await (await import('../store/redis-keyv.ts')).openRedisMetadata({ ...redis, logger })
       : await openEmbeddedMetadata(path.join(data, paths.metadata), { logger });
     const forgettings = redis && (await Forgettings.open({ store: metadata, logger }));
     const cache = new MetadataCache({

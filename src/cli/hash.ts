@@ -6,6 +6,9 @@ import { parseSha256, zipHash } from '../address/hash.ts';
 import { PackageHasher } from '../store/package-hash.ts';
 import { unreadable } from './unreadable.ts';
 
+/** Few large reads: each costs as much as some hundred KiB. */
+const READ_BYTES = 1024 * 1024;
+
 /** `larder hash FILE…`: what a lock file would say of these archives. */
 export function addHash(program: Command): void {
   program
@@ -17,8 +20,9 @@ export function addHash(program: Command): void {
       const hasher = new PackageHasher();
       try {
         for (const file of files) {
-          const zh = zipHash(await digestOf(file));
-          const outcome = await hasher.hash(file);
+          // Side by side: the one is computed here, the other in a thread of its own.
+          const [digest, outcome] = await Promise.all([digestOf(file), hasher.hash(file)]);
+          const zh = zipHash(digest);
           const h1 = 'hash' in outcome ? outcome.hash : undefined;
           if ('reason' in outcome) {
             console.error(`larder: ${file} has no h1: ${outcome.reason}`);
@@ -39,7 +43,7 @@ export function addHash(program: Command): void {
 async function digestOf(file: string) {
   const digest = createHash('sha256');
   try {
-    await pipeline(createReadStream(file), digest);
+    await pipeline(createReadStream(file, { highWaterMark: READ_BYTES }), digest);
   } catch (error) {
     throw unreadable(file, error);
   }

