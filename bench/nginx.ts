@@ -11,25 +11,25 @@ export interface StaticServer {
   stop(): Promise<void>;
 }
 
-/** nginx in front of the directory that a Larder filled, with that Larder's certificate. */
-export async function startNginx(setup: LarderSetup): Promise<StaticServer> {
+/** nginx in front of the directory that a Larder filled, with that Larder's certificate, or without TLS. */
+export async function startNginx(setup: LarderSetup, { isPlain = false } = {}): Promise<StaticServer> {
   const directory = dirname(setup.configFile);
   const configFile = join(directory, 'nginx.conf');
   const port = await freePort();
-  await writeFile(configFile, configuration(setup, directory, port));
+  await writeFile(configFile, configuration(setup, directory, { port, tls: !isPlain }));
   const { server } = await startServer({
     command: ['nginx', '-p', directory, '-e', join(directory, 'nginx-error.log'), '-c', configFile],
     outputFile: join(directory, 'nginx.log'),
     isReady: async () => ((await accepts(port)) ? true : undefined),
   });
-  return { url: `https://localhost:${port}`, server, stop: () => server.stop() };
+  return { url: `${isPlain ? 'http' : 'https'}://localhost:${port}`, server, stop: () => server.stop() };
 }
 
 /**
  * As a distribution ships it: one access log line for each request, no open_file_cache. Only connections live as long
  * as the load wants them to, which spares nginx handshakes.
  */
-function configuration(setup: LarderSetup, directory: string, port: number): string {
+function configuration(setup: LarderSetup, directory: string, { port, tls }: { port: number; tls: boolean }): string {
   const file = (name: string) => join(directory, name);
   // The worker has to read what was made by us.
   const user = process.getuid?.() === 0 ? 'user root;' : '';
@@ -52,11 +52,10 @@ http {
   uwsgi_temp_path ${file('nginx-uwsgi')};
   scgi_temp_path ${file('nginx-scgi')};
   server {
-    listen 127.0.0.1:${port} ssl;
+    listen 127.0.0.1:${port}${tls ? ' ssl' : ''};
     root ${setup.dataDirectory};
     ssl_protocols TLSv1.3;
-    ssl_certificate ${file('cert.pem')};
-    ssl_certificate_key ${file('key.pem')};
+    ${tls ? `ssl_certificate ${file('cert.pem')}; ssl_certificate_key ${file('key.pem')};` : ''}
   }
 }
 `;

@@ -1,11 +1,13 @@
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect } from 'node:tls';
+import { parse, stringify } from 'yaml';
+import type { LarderSetup } from '../test/support/larder-setup.ts';
 import type { ProviderOptions } from '../test/support/published-provider.ts';
 import { downloadAll } from './clients.ts';
-import { type BuiltLarder, startBuiltLarder } from './larder.ts';
+import { type BuiltLarder, startBuiltLarder, startOn } from './larder.ts';
 import { type StaticServer, startNginx } from './nginx.ts';
 import { archivePath, OWN_PLATFORM, versionPath } from './published.ts';
 import type { Upstream } from './upstream.ts';
@@ -60,6 +62,35 @@ export async function startFilledPair(
       await larder.stop();
     },
   };
+}
+
+/**
+ * The same files, served by both anew, with TLS or without it (what is left without the cost of the transport). Ends the
+ * pair that was there.
+ */
+export async function restartPair(
+  { larder, nginx: former }: WarmPair,
+  upstream: Upstream,
+  { isPlain }: { isPlain: boolean },
+): Promise<WarmPair> {
+  await former.stop();
+  await larder.server.stop();
+  const setup = isPlain ? await withoutTls(larder.setup) : larder.setup;
+  const { url, server } = await startOn(setup, upstream);
+  const nginx = await startNginx(setup, { isPlain });
+  const stop = async () => {
+    await nginx.stop();
+    await server.stop();
+    await setup.remove();
+  };
+  return { larder: { url, server, setup, stop }, nginx, stop };
+}
+
+async function withoutTls(setup: LarderSetup): Promise<LarderSetup> {
+  const configFile = join(dirname(setup.configFile), 'plain.yaml');
+  const configuration = parse(await readFile(setup.configFile, 'utf8')) as Record<string, unknown>;
+  await writeFile(configFile, stringify({ ...configuration, tls: { mode: 'off' } }));
+  return { ...setup, configFile };
 }
 
 /** They are computed in the background once an archive is there, and are part of the documents. */

@@ -1,5 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { ProviderOptions } from '../../test/support/published-provider.ts';
 import {
   archivePath,
   BROAD,
@@ -13,16 +14,17 @@ import {
 import { compare, type Result } from '../rounds.ts';
 import type { Upstream } from '../upstream.ts';
 import { BYTE_COST, BYTES, REQUEST_COST, REQUESTS, underLoad } from '../warm-load.ts';
-import { startWarmPair } from '../warm-pair.ts';
+import { restartPair, startWarmPair, type WarmPair } from '../warm-pair.ts';
 
 const JSON_CONNECTIONS = 32;
+const CLIENTS = [1, 50];
 
 /** What is stored already, against a static file server on the same files. */
 export async function warm(
   upstream: Upstream,
   { rounds, seconds }: { rounds: number; seconds: number },
 ): Promise<Result[]> {
-  const pair = await startWarmPair(upstream, [...COMMON, BROAD, ...MANY, SMALL_ARCHIVE, LARGE_ARCHIVE]);
+  let pair = await startWarmPair(upstream, [...COMMON, BROAD, ...MANY, SMALL_ARCHIVE, LARGE_ARCHIVE]);
   const results: Result[] = [];
   try {
     const [newest = BROAD] = COMMON.slice(-1);
@@ -45,37 +47,42 @@ export async function warm(
         )),
       );
     }
-    const idle = pair.larder.server.peakMemory();
-    for (const [archive, connections] of [SMALL_ARCHIVE, LARGE_ARCHIVE].flatMap(
-      (each) =>
-        [
-          [each, 1],
-          [each, 50],
-        ] as const,
-    )) {
-      const path = archivePath(archive);
-      const { size } = await stat(join(pair.larder.setup.dataDirectory, path));
-      results.push(
-        ...(await compare(
-          {
-            workload: `warm archive of ${size / 1_000_000} MB, ${connections} ${connections === 1 ? 'client' : 'clients'}`,
-            metrics: [BYTES, BYTE_COST],
-            ...underLoad(pair, { larder: path, nginx: path }, { connections, seconds }),
-          },
-          rounds,
-        )),
-      );
+    pair = await restartPair(pair, upstream, { isPlain: false });
+    for (const archive of [LARGE_ARCHIVE, SMALL_ARCHIVE]) {
+      for (const connections of CLIENTS) {
+        results.push(...(await archives(pair, archive, { connections, rounds, seconds })));
+      }
     }
-    const peak = pair.larder.server.peakMemory();
-    const growth = { name: 'Larder', samples: [(peak - idle) / 1e6], median: (peak - idle) / 1e6, spread: 0 };
-    const memory = { name: 'Larder', samples: [peak / 1e6], median: peak / 1e6, spread: 0 };
-    const workload = 'all warm workloads above, one after the other';
-    return [
-      ...results,
-      { workload, name: 'peak memory', unit: 'MB', better: 'less', larder: memory },
-      { workload, name: 'growth over documents alone', unit: 'MB', better: 'less', larder: growth },
-    ];
+    const peak = pair.larder.server.peakMemory() / 1e6;
+    results.push({
+      workload: 'all warm archives above, since the start',
+      ...{ name: 'peak memory', unit: 'MB', better: 'less' },
+      larder: { name: 'Larder', samples: [peak], median: peak, spread: 0 },
+    });
+    pair = await restartPair(pair, upstream, { isPlain: true });
+    for (const connections of CLIENTS) {
+      results.push(...(await archives(pair, LARGE_ARCHIVE, { connections, rounds, seconds }, ', without TLS')));
+    }
+    return results;
   } finally {
     await pair.stop();
   }
+}
+
+async function archives(
+  pair: WarmPair,
+  archive: ProviderOptions,
+  { connections, rounds, seconds }: { connections: number; rounds: number; seconds: number },
+  how = '',
+): Promise<Result[]> {
+  const path = archivePath(archive);
+  const { size } = await stat(join(pair.larder.setup.dataDirectory, path));
+  return compare(
+    {
+      workload: `warm archive of ${size / 1_000_000} MB, ${connections} ${connections === 1 ? 'client' : 'clients'}${how}`,
+      metrics: [BYTES, BYTE_COST],
+      ...underLoad(pair, { larder: path, nginx: path }, { connections, seconds }),
+    },
+    rounds,
+  );
 }
