@@ -1,4 +1,4 @@
-/** What is written of a request: plain values, of which none is a secret, and none but the path comes from outside. */
+/** What is written of a request: plain values, of which none is a secret, and none but the path and the request's id comes from outside. */
 export type RequestFields = Readonly<Record<string, string | number | undefined>>;
 
 /** As much is written at once at most, in characters. */
