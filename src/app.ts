@@ -285,6 +285,7 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
       const port = await server.listen(config.listen);
       warming.start();
       traffic.start();
+      void http.prepare(policy.hostnames.map((hostname) => policy.upstream(hostname)));
       return { port, url: `${certificates.current ? 'https' : 'http'}://localhost:${port}` };
     },
     reloadCertificate: () => certificates.reload(),

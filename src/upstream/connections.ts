@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import tls, { type SecureContext } from 'node:tls';
 import { Agent, buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 import { InvalidConfiguration, UpstreamUnreachable } from '../errors.ts';
@@ -65,6 +66,23 @@ export class Connections {
       this.#pools.set(profile, pool);
     }
     return pool;
+  }
+
+  /**
+   * Reads what the certificates of these upstreams are judged by, which takes a tenth of a second for those with an
+   * authority of their own, so that no request has to wait for it. Connects to nobody. Never rejects: requests tell what is
+   * wrong.
+   */
+  async prepare(upstreams: Iterable<Upstream>): Promise<void> {
+    for (const upstream of upstreams) {
+      // Clients have their turn in between.
+      await nextTurn();
+      try {
+        this.for(upstream);
+      } catch {
+        // Told to whoever asks.
+      }
+    }
   }
 
   /** Ends everything under way, connections that are being made included. Later requests make new ones. */

@@ -175,6 +175,11 @@ export class HttpClient {
     return this.#queues.states();
   }
 
+  /** @see Connections.prepare */
+  prepare(upstreams: Iterable<Upstream>): Promise<void> {
+    return this.#connections.prepare(upstreams);
+  }
+
   /**
    * For the moment when Larder is sealed: ends everything under way, which fails as sealed then. When it resolves nothing
    * is connected any more.
