@@ -50,7 +50,7 @@ function row({ workload, name, unit, better, larder, reference, ratio }: Result)
     ratio === undefined ? '' : ratio.toFixed(2),
     [larder, reference].flatMap((side) => (side ? percent(side) : [])).join(' / '),
   ];
-  return `| ${cells.join(' | ')} |`;
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }
 
 function number(value: number): string {

@@ -77,7 +77,10 @@ export async function restartPair(
   await larder.server.stop();
   const setup = isPlain ? await withoutTls(larder.setup) : larder.setup;
   const { url, server } = await startOn(setup, upstream);
-  const nginx = await startNginx(setup, { isPlain });
+  const nginx = await startNginx(setup, { isPlain }).catch(async (error: unknown) => {
+    await server.stop();
+    throw error;
+  });
   const stop = async () => {
     await nginx.stop();
     await server.stop();

@@ -2,7 +2,6 @@
 // Newer versions of Node let short-lived objects fill more than 100 MB before they look at them; answers here are small and
 // archives are not held in objects at all, so a sixteenth of that does. The other ways to start have the same flag.
 import { readFileSync } from 'node:fs';
-import * as nodeModule from 'node:module';
 import { Command } from 'commander';
 import { endWithReaders } from './cli/closed-output.ts';
 import { keepSdkQuiet } from './cli/quiet-sdk.ts';
@@ -37,9 +36,6 @@ const COMMANDS: Readonly<Record<string, () => Promise<void>>> = {
   'rotate-links': async () => (await import('./cli/rotate-links.ts')).addRotateLinks(program),
 };
 const asked = process.argv[2] ?? '';
-
-// Where Node can (22 and newer): what was compiled once is read back at the next start.
-if ('enableCompileCache' in nodeModule) (nodeModule.enableCompileCache as () => unknown)();
 
 const program = new Command('larder')
   .description('A caching pull-through mirror for OpenTofu and Terraform.')

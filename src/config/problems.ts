@@ -2,7 +2,7 @@ import { InvalidConfiguration } from '../errors.ts';
 import { formatPath, type KeyPath, type Origin, Origins } from './layers.ts';
 
 /** Nobody mends more at a time. Of a file that is no configuration at all, every line would be a problem. */
-const MAX_TOLD = 100;
+export const MAX_TOLD = 100;
 
 /** Everything that is wrong with a configuration, told at once: nobody wants to mend it one start at a time. */
 export class Problems {
@@ -33,8 +33,12 @@ export class Problems {
   }
 }
 
+/** Longer words are no slip of the finger, and comparing them takes long. */
+const MAX_COMPARED = 60;
+
 /** ` (did you mean "port"?)` or the names there are. */
 export function suggestion(given: string, known: readonly string[]): string {
+  if (given.length > MAX_COMPARED) return `known here: ${known.join(', ')}`;
   const [nearest] = known
     .map((name) => ({ name, distance: distance(given.toLowerCase(), name.toLowerCase()) }))
     .sort((a, b) => a.distance - b.distance);

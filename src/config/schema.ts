@@ -7,7 +7,7 @@ import { parseDuration, parseSize } from '../units.ts';
 import { ALLOWED_PROBLEM, cooldownSchema, parseAllowed } from './cooldown.ts';
 import type { KeyPath } from './layers.ts';
 import { modulesSchema } from './modules.ts';
-import { suggestion } from './problems.ts';
+import { MAX_TOLD, suggestion } from './problems.ts';
 import { redisSchema } from './redis.ts';
 import { s3Schema } from './s3.ts';
 import { SECRET } from './token-variables.ts';
@@ -247,7 +247,7 @@ export function explain(issue: z.core.$ZodIssue): { path: KeyPath; message: stri
   switch (issue.code) {
     case 'unrecognized_keys': {
       const known = keysAt(path);
-      return issue.keys.map((key) => ({
+      return issue.keys.slice(0, MAX_TOLD + 1).map((key) => ({
         path: [...path, key],
         message: `is not a known key; ${suggestion(key, known)}`,
       }));

@@ -14,6 +14,8 @@ interface Connection {
   latest: ServerResponse | undefined;
   /** There was a request. */
   isUsed: boolean;
+  /** Of clients that pipeline: those that began while another one was under way. */
+  queued: ServerResponse[] | undefined;
 }
 
 /**
@@ -35,9 +37,13 @@ export class Connections {
   }
 
   add(socket: Socket): void {
-    this.#open.set(socket, { underWay: 0, latest: undefined, isUsed: false });
+    const connection: Connection = { underWay: 0, latest: undefined, isUsed: false, queued: undefined };
+    this.#open.set(socket, connection);
     if (this.#isDraining) this.#closeUnlessUsed(socket);
-    socket.once('close', () => this.#open.delete(socket));
+    socket.once('close', () => {
+      this.#open.delete(socket);
+      connection.queued?.filter((res) => !res.socket).forEach(abandon);
+    });
   }
 
   /** Before anything is done about a request. */
@@ -48,8 +54,10 @@ export class Connections {
     connection.underWay += 1;
     connection.latest = res;
     if (this.#isLeaving || this.#isDraining) closeAfter(res);
+    if (connection.underWay > 1) connection.queued = [...(connection.queued ?? []), res];
     res.once('close', () => {
       connection.underWay -= 1;
+      if (connection.queued) connection.queued = connection.queued.filter((other) => other !== res);
       if (connection.latest === res) connection.latest = undefined;
       // Those whose headers promised to keep the connection: it has to be closed all the same.
       if (connection.underWay === 0 && this.#isDraining) socket.end();
@@ -104,6 +112,12 @@ export class Connections {
     }, FIRST_REQUEST_MS);
     socket.once('close', () => clearTimeout(patience));
   }
+}
+
+/** An answer whose turn never came: node:http forgets it without a word, and whatever was opened for it would stay open. */
+function abandon(res: ServerResponse): void {
+  res.destroy();
+  res.emit('close');
 }
 
 function closeAfter(res: ServerResponse): void {

@@ -128,17 +128,24 @@ class FileStream extends Readable implements ArchiveBody {
 
   async #fill(): Promise<void> {
     const piece = this.#memory.take();
+    let length: number;
     try {
-      const wanted = Math.min(piece.length, this.#end - this.#position);
-      const { bytesRead } = await ofStorage(this.#operation, this.#handle.read(piece, 0, wanted, this.#position));
-      if (bytesRead === 0) throw new StorageFailed(this.#operation, new Error('it has become shorter'));
-      this.#position += bytesRead;
-      if (this.destroyed) this.#memory.giveBack(piece);
-      else this.push(piece.subarray(0, bytesRead));
+      length = await this.#read(piece);
     } catch (error) {
       this.#memory.giveBack(piece);
       this.destroy(error as Error);
+      return;
     }
+    this.#position += length;
+    if (this.destroyed) this.#memory.giveBack(piece);
+    else this.push(piece.subarray(0, length));
+  }
+
+  async #read(piece: Buffer): Promise<number> {
+    const wanted = Math.min(piece.length, this.#end - this.#position);
+    const { bytesRead } = await ofStorage(this.#operation, this.#handle.read(piece, 0, wanted, this.#position));
+    if (bytesRead === 0) throw new StorageFailed(this.#operation, new Error('it has become shorter'));
+    return bytesRead;
   }
 
   override _destroy(error: Error | null, callback: (error: Error | null) => void): void {

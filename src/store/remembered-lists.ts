@@ -21,8 +21,8 @@ interface Remembered<T> {
 
 interface Making<T> {
   readonly identity: string;
-  /** Of changes, when it began: with another count it may lack one. */
-  readonly count: number;
+  /** We have changed the directory since: it may lack that. */
+  isOutdated: boolean;
   readonly list: Promise<readonly T[]>;
 }
 
@@ -54,7 +54,6 @@ export class RememberedLists<T> {
     const recent = this.#lists.get(directory);
     if (recent && lookedAt - recent.lookedAt < LOOK_AGAIN_MS) return recent.list;
 
-    const { count } = this.#changes;
     const seen = await look();
     if (!seen) return NOTHING;
     const identity = fileIdentity(seen);
@@ -64,13 +63,13 @@ export class RememberedLists<T> {
       return known.list;
     }
     const underWay = this.#making.get(directory);
-    if (underWay?.identity === identity && underWay.count === this.#changes.count) return underWay.list;
+    if (underWay?.identity === identity) return underWay.list;
     const list = make().then(({ list, isFinal }) => {
-      const isQuiet = Date.now() - seen.mtimeMs > RACY_MS && count === this.#changes.count;
+      const isQuiet = Date.now() - seen.mtimeMs > RACY_MS && !making.isOutdated;
       if (isFinal && isQuiet) this.#lists.set(directory, { identity, list, lookedAt });
       return list;
     });
-    const making = { identity, count, list };
+    const making: Making<T> = { identity, list, isOutdated: false };
     this.#making.set(directory, making);
     try {
       return await list;
@@ -83,5 +82,10 @@ export class RememberedLists<T> {
   forget(directory: string): void {
     this.#changes.note();
     this.#lists.delete(directory);
+    const making = this.#making.get(directory);
+    if (!making) return;
+    making.isOutdated = true;
+    // Whoever asks from now on gets another one.
+    this.#making.delete(directory);
   }
 }

@@ -155,6 +155,23 @@ async function inspected(): Promise<http.Server> {
   return found;
 }
 
+test('answers whose turn never came, because the client that pipelined them is gone, are over as well', async () => {
+  const closed: string[] = [];
+  let arrive = () => {};
+  const arrived = new Promise<void>((resolve) => {
+    arrive = resolve;
+  });
+  const { port } = await listening((req, res) => {
+    res.once('close', () => closed.push(req.url ?? ''));
+    if (req.url === '/3') arrive();
+  });
+  const client = await opened(port);
+  client.socket.write(GET('/1') + GET('/2') + GET('/3'));
+  await arrived;
+  client.socket.destroy();
+  await expect.poll(() => closed.toSorted()).toEqual(['/1', '/2', '/3']);
+});
+
 test('messages have the application’s own prototypes from the beginning where Express would swap them', async () => {
   const application = express();
   let before: object | null | undefined;

@@ -100,14 +100,48 @@ describe('memory', () => {
   });
 
   test('nothing is read before it is wanted, nor while the reader pauses', async () => {
-    const body = await opened(new ReadingMemory());
-    const first = once(body, 'data');
-    const [chunk] = (await Promise.all([first, first.then(() => body.pause())]).then(([args]) => args)) as [Buffer];
-    expect(chunk.length).toBe(MIB);
-    expect(body.readableLength).toBe(0);
+    const memory = new CountedMemory();
+    const body = await opened(memory);
+    expect(memory.taken).toBe(0);
+    body.on('data', () => body.pause());
+    await once(body, 'data');
+    // Whatever had been begun meanwhile would be over when this is.
+    await digestOf(await opened(new ReadingMemory()));
+    expect(memory.taken).toBe(1);
     body.destroy();
   });
+
+  test('that is being read into is not lent again before the read is over, though nobody wants it any more', async () => {
+    const memory = new CountedMemory();
+    const body = await opened(memory);
+    body.resume();
+    await memory.firstTaken;
+    body.destroy();
+    expect(memory.returned).toBe(0);
+    await once(body, 'close');
+    await expect.poll(() => memory.returned).toBe(1);
+  });
 });
+
+class CountedMemory extends ReadingMemory {
+  taken = 0;
+  returned = 0;
+  #tell = () => {};
+  readonly firstTaken = new Promise<void>((resolve) => {
+    this.#tell = resolve;
+  });
+
+  override take(): Buffer {
+    this.taken += 1;
+    this.#tell();
+    return super.take();
+  }
+
+  override giveBack(chunk: Buffer): void {
+    this.returned += 1;
+    super.giveBack(chunk);
+  }
+}
 
 describe('failures', () => {
   test('a file that is not there is gone', async () => {
