@@ -36,6 +36,9 @@ import type { WorkerLine, WorkerPlace } from './workers/worker-line.ts';
 /** Answers under way when a shutdown begins get this long. Orchestrators usually wait 30 s or longer before they kill. */
 const DRAIN_MS = 25_000;
 
+/** How long clients wait for a stored file that was written to, until it has been compared. They wait 10 s in all. */
+const PATIENCE_MS = 8_000;
+
 /** A Larder that listens. */
 export interface ListeningAddress {
   readonly port: number;
@@ -108,7 +111,7 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
 
   // What rests.
   const changes = new Changes();
-  const storage = await openStorage(config, { logger });
+  const storage = await openStorage(config, { patienceMs: PATIENCE_MS, logger });
   opened.add('storage', () => storage.close());
   const keptHouse = await assembleHouseKeeping(config, { storage, isSealed, changes, opened, logger });
   const { keeping, quota } = keptHouse;

@@ -78,6 +78,7 @@ export async function assembleModules(
     logger,
   });
   const store = await storage.openModules({ keeping });
+  opened.add('the module store', () => store.close());
   const packages = new PackageCache({
     tracer: deps.tracer,
     store,

@@ -35,17 +35,22 @@ export interface Storage {
   readonly quarantine: Pick<Quarantine, 'list' | 'remove'>;
   /** Without keeping there is no limit, and uses are forgotten with the process. The caller closes it. @throws StorageFailed */
   openArchives(deps: { hasher: PackageHasher; keeping?: Keeping }): Promise<ArchiveStore>;
-  /** Needs no closing. @throws StorageFailed */
+  /** The same of modules. @throws StorageFailed */
   openModules(deps: { keeping?: Keeping }): Promise<ModuleStore>;
   /** For a server: tells at once when it cannot be reached, and sweeps in the background what dead processes left. */
   begin(): void;
   close(): Promise<void>;
 }
 
-/** Asks nothing of a bucket yet. @throws InvalidConfiguration, StorageFailed */
+/**
+ * Asks nothing of a bucket yet.
+ * @param deps.patienceMs how long whoever asks for a file that was written to waits until it has been compared; to the
+ * end, where nothing is said
+ * @throws InvalidConfiguration, StorageFailed
+ */
 export async function openStorage(
   config: Pick<Config, 'data' | 's3' | 'extraCa'>,
-  { logger }: { logger: Logger },
+  { patienceMs, logger }: { patienceMs?: number; logger: Logger },
 ): Promise<Storage> {
   const { data: directory } = config;
   const partials = await PartialFiles.open(path.join(directory, paths.partial), logger);
@@ -54,8 +59,8 @@ export async function openStorage(
     markers: undefined,
     pins: new PinFile({ directory, partials }),
     quarantine: new Quarantine({ directory, partials }),
-    openArchives: (deps) => DirectoryArchiveStore.open({ directory, ...deps, logger }),
-    openModules: (deps) => DirectoryModuleStore.open({ directory, ...deps, logger }),
+    openArchives: (deps) => DirectoryArchiveStore.open({ directory, ...deps, patienceMs, logger }),
+    openModules: (deps) => DirectoryModuleStore.open({ directory, ...deps, patienceMs, logger }),
     begin: () => {},
     close: async () => {},
   };

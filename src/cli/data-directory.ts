@@ -192,6 +192,7 @@ export class DataDirectory {
 
   async close(): Promise<void> {
     await this.#store.close();
+    await this.#modules.close();
     await this.#storage.close();
     await this.#hasher.close();
   }

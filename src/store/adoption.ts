@@ -44,10 +44,10 @@ export async function judge(
   return contradicted ? { verdict: 'contradicted', sha256 } : { verdict: 'unverifiable' };
 }
 
-/** Of a whole file; `undefined` when it is not there. @throws StorageFailed */
-export async function digestOf(path: string): Promise<Sha256 | undefined> {
+/** Of a whole file; `undefined` when it is not there. @throws StorageFailed, also when the signal breaks it off */
+export async function digestOf(path: string, signal?: AbortSignal): Promise<Sha256 | undefined> {
   const digest = createHash('sha256');
-  const read = pipeline(createReadStream(path, { highWaterMark: READ_BYTES }), digest);
+  const read = pipeline(createReadStream(path, { highWaterMark: READ_BYTES }), digest, { ...(signal && { signal }) });
   const isThere = await ifPresent(
     'reading an archive',
     read.then(() => true),

@@ -98,7 +98,10 @@ export interface ArchiveStore {
   discardRelease(provider: ProviderAddress, version: Version): Promise<void>;
   /** Remembers the computed package hash of a stored archive. Harmless when that is gone, or another one by now. */
   putPackageHash(stored: Pick<StoredArchive, 'archive' | 'sha256'>, h1: Hash): Promise<void>;
-  /** Computes the `h1:` of a stored archive, off the event loop. `undefined` when the file is no readable zip. */
+  /**
+   * Computes the `h1:` of a stored archive, off the event loop. `undefined` when the file is no readable zip.
+   * @throws StorageFailed, `gone` when it was altered; when it is not there any more it is one or the other
+   */
   computePackageHash(stored: StoredArchive): Promise<ComputedHashes | undefined>;
   /** When it was last used by anybody; when it was stored, if never. Costs a look at a file. */
   lastUse(stored: StoredArchive): Promise<Date>;

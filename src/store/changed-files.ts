@@ -10,8 +10,8 @@ import { digestOf, isSettled } from './adoption.ts';
 import type { Subject } from './room.ts';
 import { ifPresent } from './storage-errors.ts';
 
-/** How long whoever asks for a file waits until it has been compared. Clients wait 10 s in all. */
-const PATIENCE_MS = 8_000;
+/** A file under comparison is let go of at once when this is closed, unless its disk does not answer. */
+const CLOSE_PATIENCE_MS = 2_000;
 const MAX_REMEMBERED = 10_000;
 
 /** A file that was written to since its digest was known. */
@@ -46,43 +46,46 @@ interface Verdict {
  */
 export class ChangedFiles {
   readonly #logger: Logger;
-  readonly #patienceMs: number;
+  readonly #patienceMs: number | undefined;
   readonly #verdicts = new LRUCache<string, Verdict>({ max: MAX_REMEMBERED });
   readonly #running = new Map<string, Promise<boolean>>();
   readonly #turns = pLimit(1);
-  #closed = false;
+  readonly #closing = new AbortController();
 
   constructor(deps: {
     logger: Logger;
-    /** How long whoever asks waits, in milliseconds, if not as usual. */
-    patienceMs?: number;
+    /** How long whoever asks waits, in milliseconds; until it has been compared, where nothing is said. */
+    patienceMs?: number | undefined;
   }) {
     this.#logger = deps.logger;
-    this.#patienceMs = deps.patienceMs ?? PATIENCE_MS;
+    this.#patienceMs = deps.patienceMs;
   }
 
   /**
-   * Whether its bytes are what they were. Whoever asks waits some seconds at most; the comparison goes on.
-   * @throws StorageFailed, `busy` when it takes longer
+   * Whether its bytes are what they were; `false` also when it is gone. Whoever asks waits no longer than was said; the
+   * comparison goes on.
+   * @throws StorageFailed, `busy` when it takes longer, and when the file is written to meanwhile
    */
   async isSame(changed: ChangedFile, after: AfterComparison): Promise<boolean> {
     const known = this.#verdicts.get(changed.path);
     // What is altered is put aside as soon as nobody can still be writing it.
     if (known?.of === stateOf(changed) && (known.isFinal || !isSettled(changed.file))) return known.isSame;
 
-    const found = await settledWithin(this.#comparison(changed, after), this.#patienceMs);
+    const comparison = this.#comparison(changed, after);
+    if (this.#patienceMs === undefined) return comparison;
+    const found = await settledWithin(comparison, this.#patienceMs);
     if (found !== undefined) return found;
     throw busy('takes longer');
   }
 
-  /** Waits for the comparison under way; further ones are dropped. */
+  /** Ends the comparison under way, which is waited for briefly; further ones are dropped. */
   async close(): Promise<void> {
-    this.#closed = true;
-    await Promise.allSettled(this.#running.values());
+    this.#closing.abort();
+    await settledWithin(Promise.allSettled(this.#running.values()), CLOSE_PATIENCE_MS);
   }
 
   #comparison(changed: ChangedFile, after: AfterComparison): Promise<boolean> {
-    const key = `${changed.sha256} ${changed.path}`;
+    const key = `${stateOf(changed)} ${changed.path}`;
     const running = this.#running.get(key);
     if (running) return running;
     const started = this.#turns(() => this.#compare(changed, after)).finally(() => this.#running.delete(key));
@@ -92,14 +95,17 @@ export class ChangedFiles {
     return started;
   }
 
-  async #compare({ subject, path, sha256 }: ChangedFile, after: AfterComparison): Promise<boolean> {
-    if (this.#closed) throw busy('is shutting down');
+  async #compare(changed: ChangedFile, after: AfterComparison): Promise<boolean> {
+    const { subject, path, sha256 } = changed;
     const look = () => ifPresent('looking at a stored file', stat(path));
     const file = await look();
-    const actual = file && (await digestOf(path));
+    if (!file) return false;
+    // Something else may have come into its place while others had their turn: this digest says nothing of that.
+    if (!isStill(changed.file, file)) throw busy('was written to again');
+    const actual = await this.#digestOf(path);
     const still = await look();
-    // Somebody is at it.
-    if (!file || !still || still.mtimeMs !== file.mtimeMs || still.ino !== file.ino) return false;
+    if (!still) return false;
+    if (!actual || !isStill(file, still)) throw busy('is still being written');
 
     const isSame = actual === sha256;
     const verdict = { of: stateOf({ sha256, file }), isSame };
@@ -123,11 +129,26 @@ export class ChangedFiles {
     }
     return isSame;
   }
+
+  async #digestOf(path: string): Promise<Sha256 | undefined> {
+    const { signal } = this.#closing;
+    try {
+      signal.throwIfAborted();
+      return await digestOf(path, signal);
+    } catch (error) {
+      throw signal.aborted ? busy('is shutting down') : error;
+    }
+  }
 }
 
 /** Whether it is as it was when it was stored, by its time. */
 export function isUntouched({ storedAt }: { readonly storedAt: Date }, { mtime }: { readonly mtime: Date }): boolean {
   return storedAt.getTime() === mtime.getTime();
+}
+
+/** Whether a file that was looked at is there as it was then. */
+export function isStill(before: Stats, now: Stats | undefined): boolean {
+  return now?.ino === before.ino && now.size === before.size && now.mtimeMs === before.mtimeMs;
 }
 
 /** Why it is put aside, in words. */
@@ -140,6 +161,8 @@ function stateOf({ sha256, file }: Pick<ChangedFile, 'sha256' | 'file'>): string
 function busy(why: string): StorageFailed {
   return new StorageFailed('comparing a stored file with its digest', new Error(why), {
     busy: true,
-    hint: 'the file was written to since it was stored, as when a backup is restored; it is served once it was compared: ask again',
+    hint:
+      'the file was written to since it was stored, as when a backup is restored; it is served once it was compared: ask again ' +
+      '(after a whole backup was restored, larder verify compares all of it)',
   });
 }

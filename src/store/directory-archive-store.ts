@@ -6,7 +6,6 @@ import type { ProviderArchive } from '../address/archive.ts';
 import { type Hash, type Sha256, zipHash } from '../address/hash.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import type { Version } from '../address/version.ts';
-import { StorageFailed } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { isSettled, judge } from './adoption.ts';
 import type { ArchiveBody } from './archive-body.ts';
@@ -35,7 +34,7 @@ import { archiveFiles, providerDirectories } from './provider-directories.ts';
 import { Quarantine } from './quarantine.ts';
 import { RecordedArchives } from './recorded-archives.ts';
 import { RememberedLists } from './remembered-lists.ts';
-import { ifPresent, ofStorage } from './storage-errors.ts';
+import { gone, ifPresent, ofStorage } from './storage-errors.ts';
 import { asStored, isOurs, isRecordOf, type Look, type OurRecord } from './stored-record.ts';
 
 /** Of a provider with hundreds of versions, so that others get their turn with the disk meanwhile. */
@@ -67,6 +66,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
     partials: PartialFiles;
     hasher: PackageHasher;
     keeping: Keeping;
+    patienceMs?: number | undefined;
     logger: Logger;
   }) {
     const { directory, partials, hasher, logger } = deps;
@@ -77,11 +77,10 @@ export class DirectoryArchiveStore implements ArchiveStore {
     this.#quarantine = new Quarantine({ directory, partials });
     this.#documents = new MirrorDocuments({ directory, partials, logger });
     this.#recorded = new RecordedArchives({
-      directory,
+      ...deps,
       documents: this.#documents,
       onNoted: ({ provider }) => this.#lists.forget(this.#homeOf(provider)),
       putAside: async (altered) => void (await this.quarantine(altered, ALTERED)),
-      logger,
     });
     this.#foreign = new ForeignArchives<Stats>({
       shelf: {
@@ -103,12 +102,14 @@ export class DirectoryArchiveStore implements ArchiveStore {
 
   /**
    * Makes the directories and sweeps away what dead processes left. Hasher and keeping stay the caller's; without keeping
-   * there is no limit, and uses are forgotten with the process. @throws StorageFailed
+   * there is no limit, and uses are forgotten with the process. Whoever asks for what was written to waits for `patienceMs`
+   * at most; until it has been compared, where nothing is said. @throws StorageFailed
    */
   static async open(deps: {
     directory: string;
     hasher: PackageHasher;
     keeping?: Keeping;
+    patienceMs?: number | undefined;
     logger: Logger;
   }): Promise<DirectoryArchiveStore> {
     const { keeping = freeKeeping(deps) } = deps;
@@ -204,8 +205,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
 
   async computePackageHash({ archive, sha256 }: StoredArchive): Promise<ComputedHashes | undefined> {
     // What was altered has another one, and is not what it would be told of.
-    if ((await this.find(archive))?.sha256 !== sha256)
-      throw new StorageFailed('hashing an archive', new Error('it is gone'));
+    if ((await this.find(archive))?.sha256 !== sha256) throw gone('hashing an archive');
     const letGo = this.#keeping.holds.hold(paths.archive(archive));
     const outcome = await this.#hasher.hash(this.#recorded.pathOf(archive)).finally(letGo);
     if ('hash' in outcome) return { zip: outcome.hash, unpacked: outcome.unpacked ?? outcome.hash };
@@ -243,7 +243,7 @@ export class DirectoryArchiveStore implements ArchiveStore {
     return this.#partials.check();
   }
 
-  /** Waits for examinations under way; further ones are dropped. */
+  /** Waits for examinations under way, or ends them; further ones are dropped. */
   async close(): Promise<void> {
     await Promise.all([this.#foreign.close(), this.#recorded.close()]);
   }

@@ -10,7 +10,7 @@ import type { Logger } from '../logger.ts';
 import { digestOf, isSettled } from './adoption.ts';
 import type { ArchiveBody } from './archive-body.ts';
 import type { ByteRange, ReadPurpose } from './archive-store.ts';
-import { ALTERED, ChangedFiles, isUntouched } from './changed-files.ts';
+import { ALTERED, ChangedFiles, isStill, isUntouched } from './changed-files.ts';
 import { DirectoryLocks } from './directory-locks.ts';
 import { openFound, ReadingMemory } from './file-stream.ts';
 import { demandFirst } from './first-package.ts';
@@ -24,6 +24,14 @@ import { PartialFiles } from './partial-files.ts';
 import { Quarantine } from './quarantine.ts';
 import { RememberedLists } from './remembered-lists.ts';
 import { ifPresent, ofStorage } from './storage-errors.ts';
+
+interface Opening {
+  readonly directory: string;
+  readonly keeping?: Keeping;
+  /** How long whoever asks for what was written to waits until it has been compared, in milliseconds; to its end, where nothing is said. */
+  readonly patienceMs?: number | undefined;
+  readonly logger: Logger;
+}
 
 /**
  * Module packages below `modules/`, each with a JSON file beside it.
@@ -46,7 +54,7 @@ export class DirectoryModuleStore implements ModuleStore {
   /** The same between processes. */
   readonly #locks: DirectoryLocks;
 
-  private constructor(deps: { directory: string; partials: PartialFiles; keeping: Keeping; logger: Logger }) {
+  private constructor(deps: Opening & { partials: PartialFiles; keeping: Keeping }) {
     const { directory, partials, logger } = deps;
     this.#directory = directory;
     this.#partials = partials;
@@ -55,22 +63,22 @@ export class DirectoryModuleStore implements ModuleStore {
     this.#quarantine = new Quarantine({ directory, partials });
     this.#records = new ModuleRecords({ directory, partials, logger });
     this.#locks = new DirectoryLocks({ directory: join(directory, paths.locks) });
-    this.#changed = new ChangedFiles({ logger });
+    this.#changed = new ChangedFiles(deps);
     this.#logger = logger;
   }
 
   /**
-   * Makes the directories and sweeps away what dead processes left. Needs no closing. Without keeping there is no limit,
-   * and uses are forgotten with the process. @throws StorageFailed
+   * Makes the directories and sweeps away what dead processes left. Without keeping there is no limit, and uses are
+   * forgotten with the process. @throws StorageFailed
    */
-  static async open(deps: { directory: string; keeping?: Keeping; logger: Logger }): Promise<DirectoryModuleStore> {
+  static async open(deps: Opening): Promise<DirectoryModuleStore> {
     const { directory, logger, keeping = freeKeeping(deps) } = deps;
     await ofStorage('making the data directory', makeDirectory(join(directory, paths.modules))).catch((error) => {
       // There are no modules then, and there may be providers.
       if (!mayNotWrite(error)) throw error;
     });
     const partials = await PartialFiles.open(join(directory, paths.partial), logger);
-    return new DirectoryModuleStore({ directory, partials, keeping, logger });
+    return new DirectoryModuleStore({ ...deps, partials, keeping });
   }
 
   async find(release: ModuleRelease): Promise<StoredPackage | undefined> {
@@ -147,12 +155,8 @@ export class DirectoryModuleStore implements ModuleStore {
     return this.#keeping.uses.of(paths.modulePackage(release), storedAt);
   }
 
-  quarantine({ release, size, sha256 }: StoredPackage, reason: string): Promise<string | undefined> {
-    return this.#inTurn(release, async () => {
-      const id = await this.#quarantine.take(release, { size, sha256, reason });
-      await this.#isGone(release);
-      return id;
-    });
+  quarantine(stored: StoredPackage, reason: string): Promise<string | undefined> {
+    return this.#inTurn(stored.release, () => this.#putAside(stored, reason));
   }
 
   async verify({ release, sha256 }: StoredPackage): Promise<boolean> {
@@ -173,6 +177,11 @@ export class DirectoryModuleStore implements ModuleStore {
       await this.#records.remove(release);
       await this.#removePackage(release);
     });
+  }
+
+  /** Ends a comparison under way; further ones are dropped. */
+  close(): Promise<void> {
+    return this.#changed.close();
   }
 
   async #put(release: ModuleRelease, file: string, record: PackageRecord): Promise<StoredPackage> {
@@ -215,10 +224,25 @@ export class DirectoryModuleStore implements ModuleStore {
       { subject: release, sha256, file, path: this.#pathOf(release) },
       {
         note: (mtimeMs) => this.#noteTime(release, sha256, mtimeMs),
-        putAside: async () => void (await this.quarantine(stored, ALTERED)),
+        putAside: () => this.#putAsideIfStill(stored, file),
       },
     );
     return isSame ? { ...stored, storedAt: file.mtime } : undefined;
+  }
+
+  /** It may have been purged meanwhile, and made anew. */
+  #putAsideIfStill(altered: StoredPackage, file: Stats): Promise<void> {
+    const { release, sha256 } = altered;
+    return this.#inTurn(release, async () => {
+      const [kept, now] = await Promise.all([this.#records.get(release), this.#look(release)]);
+      if (kept?.record.sha256 === sha256 && isStill(file, now)) await this.#putAside(altered, ALTERED);
+    });
+  }
+
+  async #putAside({ release, size, sha256 }: StoredPackage, reason: string): Promise<string | undefined> {
+    const id = await this.#quarantine.take(release, { size, sha256, reason });
+    await this.#isGone(release);
+    return id;
   }
 
   async #noteTime(release: ModuleRelease, sha256: Sha256, mtimeMs: number): Promise<void> {

@@ -90,4 +90,5 @@ export interface ModuleStore {
   discard(release: ModuleRelease): Promise<void>;
   /** Removes the package and its record. Absent is fine. */
   forget(release: ModuleRelease): Promise<void>;
+  close(): Promise<void>;
 }

@@ -6,7 +6,7 @@ import { type Sha256, zipHash } from '../address/hash.ts';
 import type { Logger } from '../logger.ts';
 import { digestOf } from './adoption.ts';
 import type { StoredArchive } from './archive-store.ts';
-import { ChangedFiles, isUntouched } from './changed-files.ts';
+import { ChangedFiles, isStill, isUntouched } from './changed-files.ts';
 import { paths } from './keys.ts';
 import type { ArchiveRecord } from './mirror-document.ts';
 import type { MirrorDocuments } from './mirror-documents.ts';
@@ -28,11 +28,13 @@ export class RecordedArchives {
     onNoted: (archive: ProviderArchive) => void;
     /** It was altered. */
     putAside: (altered: StoredArchive) => Promise<void>;
+    /** How long whoever asks waits for a comparison, in milliseconds; to its end, where nothing is said. */
+    patienceMs?: number | undefined;
     logger: Logger;
   }) {
     this.#directory = deps.directory;
     this.#documents = deps.documents;
-    this.#changed = new ChangedFiles({ logger: deps.logger });
+    this.#changed = new ChangedFiles(deps);
     this.#onNoted = deps.onNoted;
     this.#putAside = deps.putAside;
   }
@@ -66,7 +68,10 @@ export class RecordedArchives {
     const { archive, sha256 } = stored;
     const isSame = await this.#changed.isSame(
       { subject: archive, sha256, file, path: this.pathOf(archive) },
-      { note: (mtimeMs) => this.#noteTime(archive, sha256, mtimeMs), putAside: () => this.#putAside(stored) },
+      {
+        note: (mtimeMs) => this.#noteTime(archive, sha256, mtimeMs),
+        putAside: () => this.#putAsideIfStill(stored, file),
+      },
     );
     return isSame ? { ...stored, storedAt: file.mtime } : undefined;
   }
@@ -80,9 +85,15 @@ export class RecordedArchives {
     return true;
   }
 
-  /** Waits for a comparison under way; further ones are dropped. */
+  /** Ends a comparison under way; further ones are dropped. */
   close(): Promise<void> {
     return this.#changed.close();
+  }
+
+  /** It may have been purged meanwhile, and fetched anew. */
+  async #putAsideIfStill(altered: StoredArchive, file: Stats): Promise<void> {
+    const [record, now] = await this.see(altered.archive);
+    if (isRecordOf(record, altered.sha256) && isStill(file, now)) await this.#putAside(altered);
   }
 
   async #noteTime(archive: ProviderArchive, sha256: Sha256, mtimeMs: number): Promise<void> {

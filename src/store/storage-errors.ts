@@ -21,6 +21,11 @@ export async function ifPresent<T>(operation: string, work: Promise<T>): Promise
   }
 }
 
+/** What was stored is not there any more. */
+export function gone(operation: string): StorageFailed {
+  return new StorageFailed(operation, Object.assign(new Error('it is gone'), { code: 'ENOENT' }));
+}
+
 /**
  * All of a small file. `undefined` when there is none, also when only something else goes by its name: a directory, or
  * a pipe, which would be waited for without end. @throws StorageFailed

@@ -1,4 +1,5 @@
-import { mkdtemp, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdtemp, open, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -23,6 +24,15 @@ async function changed(index: number, bytes = BYTES, at = LONG_AGO): Promise<Cha
   await writeFile(path, bytes);
   await utimes(path, at, at);
   return { subject, path, sha256: sha256Hex(BYTES), file: await stat(path) };
+}
+
+/** Is read for as long as somebody has it open for writing. */
+async function pipe(index: number): Promise<ChangedFile> {
+  const file = await changed(index);
+  await rm(file.path);
+  execFileSync('mkfifo', [file.path]);
+  await utimes(file.path, LONG_AGO, LONG_AGO);
+  return { ...file, file: await stat(file.path) };
 }
 
 /** Tells what became of files; noting takes until `end`. */
@@ -73,6 +83,45 @@ describe('files that were written to', () => {
     const file = await changed(3);
     await rm(file.path);
     expect(await files.isSame(file, ends('it'))).toBe(false);
+    expect(did).toEqual([]);
+  });
+
+  test('are not judged by a digest that is out of date when they are replaced while others have their turn', async () => {
+    const files = new ChangedFiles({ logger: recordingLogger() });
+    const { did, ends, end } = scripted();
+    const first = files.isSame(await changed(5), ends('first'));
+    const second = files.isSame(await changed(6, Buffer.from('what it is!')), ends('second'));
+    await changed(6, Buffer.from('as it is fetched anew'), new Date(LONG_AGO.getTime() + 1_000));
+    end();
+    expect(await first).toBe(true);
+    await expect(second).rejects.toMatchObject({ busy: true });
+    expect(did).toEqual(['first noted true']);
+  });
+
+  test('are neither absent nor altered when somebody writes to them while they are read', async () => {
+    const files = new ChangedFiles({ logger: recordingLogger() });
+    const { did, ends } = scripted();
+    const file = await pipe(7);
+    const asked = files.isSame(file, ends('it'));
+    // Opens once it is being read.
+    const writer = await open(file.path, 'w');
+    await writer.write('more');
+    await writer.close();
+    await expect(asked).rejects.toMatchObject({ busy: true });
+    expect(did).toEqual([]);
+  });
+
+  test('on a disk that does not answer keep nobody from closing', async () => {
+    const files = new ChangedFiles({ logger: recordingLogger() });
+    const { did, ends } = scripted();
+    const file = await pipe(8);
+    const [under, next] = [files.isSame(file, ends('it')), files.isSame(await changed(9), ends('next'))];
+    const ended = Promise.allSettled([under, next]);
+    const writer = await open(file.path, 'w');
+    await files.close();
+    await writer.close();
+    const refused = { status: 'rejected', reason: expect.objectContaining({ busy: true }) };
+    expect(await ended).toEqual([refused, refused]);
     expect(did).toEqual([]);
   });
 

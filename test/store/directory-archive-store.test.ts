@@ -24,6 +24,7 @@ import { parseHash } from '../../src/address/hash.ts';
 import { silentLogger } from '../../src/logger.ts';
 import type { StoredArchive } from '../../src/store/archive-store.ts';
 import { DirectoryArchiveStore } from '../../src/store/directory-archive-store.ts';
+import { DirectoryLocks } from '../../src/store/directory-locks.ts';
 import { paths } from '../../src/store/keys.ts';
 import { PackageHasher } from '../../src/store/package-hash.ts';
 import { altered, archiveOf, collect, put, sha256Hex, testArchiveStore } from '../contract/archive-store.ts';
@@ -83,7 +84,8 @@ describe('a directory as an archive store', () => {
       },
       corrupt: async (archive) => {
         const handle = await open(pathOf(archive), 'r+');
-        await handle.write(Buffer.from([(bytes[1000] ?? 0) ^ 0xff]), 0, 1, 1000);
+        const { buffer: byte } = await handle.read(Buffer.alloc(1), 0, 1, 1000);
+        await handle.write(Buffer.from([(byte[0] ?? 0) ^ 0xff]), 0, 1, 1000);
         await handle.close();
       },
       alter: async (archive) => {
@@ -453,6 +455,50 @@ describe('archives that were written to since they were stored', () => {
     expect(await store.list(linux.provider)).toHaveLength(12);
     const found = await Promise.all(many.map((archive) => store.find(archive)));
     expect(found.map((stored) => stored?.sha256 === sha256Hex(bytes))).toEqual(many.map((_, index) => index !== 7));
+  });
+
+  test('are not put aside when they were purged and fetched anew while others were compared', async () => {
+    const store = await DirectoryArchiveStore.open({ directory, hasher, logger, patienceMs: 50 });
+    const ofGadget = (version: string) =>
+      archiveOf(`terraform-provider-gadget_${version}_linux_amd64.zip`, 'registry.example.com/acme/gadget');
+    const [first, last] = [ofGadget('1.0.0'), ofGadget('2.0.0')];
+    for (const archive of [first, linux, last]) await put(store, archive, bytes);
+    await rewrite(first);
+    await rewrite(last);
+    await place(linux, altered(bytes));
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const locks = new DirectoryLocks({ directory: join(directory, paths.locks) });
+    // What is first cannot be noted meanwhile.
+    let hold = () => {};
+    const held = new Promise<void>((resolve) => {
+      hold = resolve;
+    });
+    const holding = locks.hold(paths.provider(first.provider), () => {
+      hold();
+      return released;
+    });
+    await held;
+    for (const archive of [first, linux, last]) await expect(store.find(archive)).rejects.toMatchObject({ busy: true });
+    await store.discard(linux);
+    const anew = await put(store, linux, randomBytes(bytes.length));
+    release();
+    await holding;
+    await expect.poll(() => store.find(last).catch(() => undefined), { timeout: 10_000 }).toBeDefined();
+    expect(await store.find(linux)).toEqual(anew);
+    expect(existsSync(join(directory, paths.quarantine))).toBe(false);
+    expect(warnings).toEqual([]);
+  });
+
+  test('are waited for as long as was said, and to the end where nothing was', async () => {
+    await put(await openStore(), linux, randomBytes(20_000_000));
+    await rewrite(linux);
+    const hasty = await DirectoryArchiveStore.open({ directory, hasher, logger, patienceMs: 0 });
+    await expect(hasty.find(linux)).rejects.toMatchObject({ busy: true });
+    await hasty.close();
+    expect(await (await openStore()).find(linux)).toMatchObject({ storedAt: LONG_AGO });
   });
 
   test('are not compared any more when the store is closed', async () => {

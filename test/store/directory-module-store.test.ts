@@ -21,6 +21,7 @@ import { dirname, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ModuleRelease } from '../../src/address/module.ts';
+import { DirectoryLocks } from '../../src/store/directory-locks.ts';
 import { DirectoryModuleStore } from '../../src/store/directory-module-store.ts';
 import { paths } from '../../src/store/keys.ts';
 import type { StoredPackage } from '../../src/store/module-store.ts';
@@ -107,6 +108,77 @@ describe('packages that were written to since they were stored', () => {
     const stored = await (await openStore()).find(one);
     expect(await (await openStore()).verify(stored as StoredPackage)).toBe(true);
     expect(await readFile(recordOf(one), 'utf8')).toBe(noted);
+  });
+});
+
+describe('packages that were altered and made anew while', () => {
+  const anew = randomBytes(bytes.length);
+  let release = () => {};
+  let holding: Promise<void>;
+
+  beforeEach(() => {
+    release = () => {};
+  });
+
+  /** Keeps a release from being changed. Resolves once it does. */
+  async function hold(of: ModuleRelease): Promise<void> {
+    const locks = new DirectoryLocks({ directory: join(directory, paths.locks) });
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await new Promise<void>((resolve) => {
+      holding = locks.hold(paths.modulePackage(of), () => {
+        resolve();
+        return released;
+      });
+    });
+  }
+
+  async function alter(of: ModuleRelease, content = altered(bytes)): Promise<void> {
+    await writeFile(packageOf(of), content);
+    await age(packageOf(of));
+  }
+
+  test('others were compared are not put aside', async () => {
+    const store = await DirectoryModuleStore.open({ directory, logger, patienceMs: 50 });
+    const last = releaseOf('3.0.0');
+    for (const each of [one, two, last]) await putPackage(store, each, bytes);
+    for (const each of [one, last]) await age(packageOf(each));
+    await alter(two);
+    await hold(one);
+    for (const each of [one, two, last]) await expect(store.find(each)).rejects.toMatchObject({ busy: true });
+    await store.forget(two);
+    const stored = await putPackage(store, two, anew);
+    release();
+    await holding;
+    await expect.poll(() => store.find(last).catch(() => undefined), { timeout: 10_000 }).toBeDefined();
+    expect(await store.find(two)).toEqual(stored);
+    expect(existsSync(join(directory, paths.quarantine))).toBe(false);
+  });
+
+  test('others were at the same release are not put aside', async () => {
+    const store = await openStore();
+    await putPackage(store, one, bytes);
+    await alter(one);
+    await hold(one);
+    const found = store.find(one);
+    await expect.poll(warnings).toEqual([expect.stringContaining('altered')]);
+    const record = JSON.parse(await readFile(recordOf(one), 'utf8'));
+    await writeFile(recordOf(one), JSON.stringify({ ...record, sha256: sha256Hex(anew), mtime: LONG_AGO.getTime() }));
+    await alter(one, anew);
+    release();
+    await holding;
+    expect(await found).toBeUndefined();
+    expect(await store.find(one)).toMatchObject({ sha256: sha256Hex(anew) });
+    expect(existsSync(join(directory, paths.quarantine))).toBe(false);
+  });
+
+  test('the store was closed are not looked at any more', async () => {
+    const store = await openStore();
+    await putPackage(store, one, bytes);
+    await age(packageOf(one));
+    await store.close();
+    await expect(store.find(one)).rejects.toMatchObject({ code: 'STORAGE_FAILED', busy: true });
   });
 });
 

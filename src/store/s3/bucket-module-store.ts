@@ -12,7 +12,7 @@ import { packageVersions, recordVersions } from '../module-directories.ts';
 import type { MadePackage, ModuleStore, PackageRecord, StoredPackage, WorkDirectory } from '../module-store.ts';
 import { packageRecordIn, packageRecordText } from '../package-record.ts';
 import { orForeign } from '../provider-directories.ts';
-import { ofStorage } from '../storage-errors.ts';
+import { gone, ofStorage } from '../storage-errors.ts';
 import type { ObjectLook } from './bucket.ts';
 import type { BucketDeps } from './bucket-deps.ts';
 import { BucketQuarantine } from './bucket-quarantine.ts';
@@ -189,6 +189,8 @@ export class BucketModuleStore implements ModuleStore {
     });
   }
 
+  async close(): Promise<void> {}
+
   async #asStored(release: ModuleRelease, record: PackageRecord, look: ObjectLook): Promise<StoredPackage | undefined> {
     if (look.size === record.size) return { ...record, release, storedAt: look.mtime };
     if (Date.now() - look.mtime.getTime() <= SETTLED_MS) return undefined;
@@ -220,7 +222,7 @@ export class BucketModuleStore implements ModuleStore {
 
   #noticeGone(release: ModuleRelease): StorageFailed {
     this.#changed(release);
-    return new StorageFailed('opening a package', Object.assign(new Error('it is gone'), { code: 'ENOENT' }));
+    return gone('opening a package');
   }
 
   async #inTurn<T>(release: ModuleRelease, work: () => Promise<T>): Promise<T> {
