@@ -3,7 +3,7 @@ import type { ProviderArchive } from '../address/archive.ts';
 import { type Hash, zipHash } from '../address/hash.ts';
 import type { ModuleAddress, ModuleRelease } from '../address/module.ts';
 import type { ProviderAddress } from '../address/provider.ts';
-import { hasCode, isUnreachable, LarderError } from '../errors.ts';
+import { hasCode, isUnreachable, LarderError, type StorageFailed } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ModuleMirror } from './module-mirror.ts';
 import type { ProviderMirror } from './provider-mirror.ts';
@@ -137,7 +137,9 @@ export class Warm {
     if (hasCode(error, 'NOT_FOUND') && (await this.#hasOnlyOtherPlatforms(wanted))) {
       return { outcome: 'unsupported', reason };
     }
-    const mayPass = isUnreachable(error) && error.reason !== 'sealed';
+    // A stored file that is being compared is served a moment later.
+    const isBusy = hasCode(error, 'STORAGE_FAILED') && (error as StorageFailed).busy;
+    const mayPass = isBusy || (isUnreachable(error) && error.reason !== 'sealed');
     return { outcome: 'failed', reason, ...(mayPass && { mayPass }) };
   }
 

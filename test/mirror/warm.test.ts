@@ -1,10 +1,39 @@
 import { describe, expect, it } from 'vitest';
+import { StorageFailed } from '../../src/errors.ts';
+import { silentLogger } from '../../src/logger.ts';
+import type { WantedItem } from '../../src/mirror/wanted.ts';
+import { Warm } from '../../src/mirror/warm.ts';
+import { archiveOf } from '../contract/archive-store.ts';
 import { holdAnswer, status } from '../support/faults.ts';
 import { publishNet, withModules } from './module-scene.ts';
 import { archiveName, eventually, hashesIn } from './scene.ts';
 import { NARROW, outcomes, startWarmScene } from './warm-scene.ts';
 
+const neverAsked = async (): Promise<never> => {
+  throw new Error('nobody should ask');
+};
+
 describe('what becomes of what is wanted', () => {
+  it.each([
+    ['may pass while a stored file is being compared', true, { outcome: 'failed', mayPass: true }],
+    ['does not pass by itself when the disk fails', false, { outcome: 'failed' }],
+  ])('%s', async (_, busy, expected) => {
+    const openArchive = async () => {
+      throw new StorageFailed('comparing', new Error('takes longer'), { busy });
+    };
+    const warm = new Warm({
+      providers: { openArchive, listVersions: neverAsked, listPackages: neverAsked },
+      releases: { describe: neverAsked, checksums: neverAsked },
+      modules: { describePackage: neverAsked, openPackage: neverAsked, list: neverAsked },
+      logger: silentLogger,
+    });
+    const archive = archiveOf('terraform-provider-widget_1.0.0_linux_amd64.zip');
+    expect(await warm.bring({ kind: 'archive', archive } as WantedItem)).toEqual({
+      ...expected,
+      reason: 'comparing failed',
+    });
+  });
+
   it('is told item by item: present, stored, unsupported, failed', async () => {
     const scene = await startWarmScene({
       providers: [{}, { type: 'gadget', version: '2.0.0' }, { type: 'broken' }],
