@@ -15,11 +15,15 @@ export interface CarriedArchive {
   readonly sha256: Sha256;
   /** `undefined` while it is not known. */
   readonly h1: Hash | undefined;
+  /** When its file was last written, where it is carried out of a store. */
+  readonly storedAt?: Date | undefined;
 }
 
 /** A module package that is carried from one mirror to another. */
 export interface CarriedPackage extends PackageRecord {
   readonly release: ModuleRelease;
+  /** When its file was last written, where it is carried out of a store. */
+  readonly storedAt?: Date | undefined;
 }
 
 /** Port: what is carried out of. Every method throws StorageFailed, or what a server is in trouble with. */

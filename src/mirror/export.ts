@@ -107,7 +107,10 @@ export class Export {
       if (current && `${current}` !== `${archive.provider}`) await this.#finish(current);
       current = archive.provider;
       const result = await this.#carry(carried, paths.archive(archive), () => this.#source.openArchive(carried));
-      if (isThere(result.outcome)) this.#archives.set(`${archive}`, carried);
+      const before = this.#archives.get(`${archive}`);
+      // What was lost where it is stored was hashed when it was carried.
+      const h1 = carried.h1 ?? (before?.sha256 === carried.sha256 ? before.h1 : undefined);
+      if (isThere(result.outcome)) this.#archives.set(`${archive}`, { ...carried, h1 });
       yield { archive: carried, ...result };
     }
     if (current) await this.#finish(current);

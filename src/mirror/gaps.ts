@@ -13,7 +13,7 @@ import type {
   Origin,
   ProviderRequirement,
 } from '../configuration/requirements.ts';
-import { LarderError } from '../errors.ts';
+import { LarderError, StorageFailed } from '../errors.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import type { ModuleStore, StoredPackage } from '../store/module-store.ts';
 import { KeptKnowledge } from './kept-knowledge.ts';
@@ -142,10 +142,8 @@ class Search {
     const stored = newestOf(await this.#deps.modules.list(call.address), call.constraint);
     if (!stored) return undefined;
     const { release, subdir } = stored;
-    return readModuleFiles(
-      { release, subdir, calledSubdir: call.subdir },
-      await this.#deps.modules.read(stored, undefined, 'look'),
-    );
+    const body = await this.#deps.modules.read(stored, undefined, 'look').catch(unlessGone);
+    return body && readModuleFiles({ release, subdir, calledSubdir: call.subdir }, body);
   }
 
   async module({ address, constraint, origins }: ModuleRequirement): Promise<void> {
@@ -212,7 +210,7 @@ class Search {
     if (hashes.length === 0 || hashes.includes(zipHash(stored.sha256))) return true;
     if (!hashes.some((hash) => hash.startsWith('h1:'))) return false;
     if (stored.h1 && hashes.includes(stored.h1)) return true;
-    const computed = await this.#deps.archives.computePackageHash(stored);
+    const computed = await this.#deps.archives.computePackageHash(stored).catch(unlessGone);
     return computed !== undefined && (hashes.includes(computed.unpacked) || hashes.includes(computed.zip));
   }
 
@@ -270,6 +268,11 @@ class Search {
 function newestOf(all: readonly StoredPackage[], constraint: VersionConstraint): StoredPackage | undefined {
   const [newest] = constraint.select(all.map(({ release }) => release.version));
   return all.find(({ release }) => String(release.version) === String(newest));
+}
+
+/** What was purged or altered since it was listed. */
+function unlessGone(error: unknown): undefined {
+  if (!(error instanceof StorageFailed && error.gone)) throw error;
 }
 
 function newestFirst(versions: readonly Version[]): Version[] {

@@ -1,7 +1,9 @@
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import type { Hash } from '../address/hash.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import { Version } from '../address/version.ts';
+import { hasCode } from '../errors.ts';
 import type { ArchiveStore, ReleaseFiles, StoredArchive } from '../store/archive-store.ts';
 import { paths } from '../store/keys.ts';
 import type { ModuleStore } from '../store/module-store.ts';
@@ -26,8 +28,7 @@ export class StoredSource implements CarrySource {
   async *archives(): AsyncGenerator<CarriedArchive> {
     for await (const provider of this.#store.providers()) {
       for (const stored of [...(await this.#store.list(provider))].sort(byName)) {
-        const h1 = stored.h1 ?? (await this.#store.computePackageHash(stored))?.zip;
-        yield { archive: stored.archive, size: stored.size, sha256: stored.sha256, h1 };
+        yield { ...stored, h1: stored.h1 ?? (await this.#packageHash(stored)) };
       }
     }
   }
@@ -41,11 +42,11 @@ export class StoredSource implements CarrySource {
   }
 
   openArchive(carried: CarriedArchive): Promise<Readable> {
-    return this.#store.read({ ...carried, storedAt: new Date(0) }, undefined, 'look');
+    return this.#store.read(asStored(carried), undefined, 'look');
   }
 
   openPackage(carried: CarriedPackage): Promise<Readable> {
-    return this.#modules.read({ ...carried, storedAt: new Date(0) }, undefined, 'look');
+    return this.#modules.read(asStored(carried), undefined, 'look');
   }
 
   fileOf(carried: CarriedArchive | CarriedPackage): string | undefined {
@@ -53,6 +54,21 @@ export class StoredSource implements CarrySource {
     const path = 'archive' in carried ? paths.archive(carried.archive) : paths.modulePackage(carried.release);
     return join(this.#directory, path);
   }
+
+  /** What cannot be hashed cannot be copied either: that fails, and says why, when it is opened. */
+  async #packageHash(stored: StoredArchive): Promise<Hash | undefined> {
+    try {
+      return (await this.#store.computePackageHash(stored))?.zip;
+    } catch (error) {
+      if (hasCode(error, 'STORAGE_FAILED')) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** One whose time is not known is found anew. */
+function asStored<T extends { readonly storedAt?: Date | undefined }>(carried: T): T & { readonly storedAt: Date } {
+  return { ...carried, storedAt: carried.storedAt ?? new Date(0) };
 }
 
 /** As they are listed: old versions first. */

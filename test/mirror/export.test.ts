@@ -27,6 +27,7 @@ async function directory(): Promise<string> {
 }
 
 const HOST = 'registry.example.com';
+const LONG_AGO = new Date('2024-01-01T00:00:00Z');
 
 async function begin() {
   const data = await directory();
@@ -169,6 +170,56 @@ describe('an export', () => {
     }
     expect(await readdir(join(target, 'providers', HOST, 'acme/widget'))).not.toContain(name);
     expect(Object.keys((await json(target, 'providers', HOST, 'acme/widget/index.json')).versions)).toEqual(['1.1.0']);
+  });
+
+  it('tells what was altered where it is stored, whose package hash is not known, and carries the rest', async () => {
+    const { data, put, run } = await begin();
+    await put('1.0.0');
+    await put('1.1.0');
+    const file = join(data, 'providers', HOST, 'acme/widget/terraform-provider-widget_1.0.0_linux_amd64.zip');
+    const { size } = await stat(file);
+    await writeFile(file, Buffer.alloc(size));
+    await utimes(file, LONG_AGO, LONG_AGO);
+    const all = await run(await directory());
+    expect(outcomes(all)).toEqual(['failed', 'copied']);
+    expect(all[0]?.reason).toMatch(/^it cannot be read: opening an archive failed/);
+  });
+
+  it('keeps the package hash of what it holds already when that is altered where it is stored', async () => {
+    const { data, put, run } = await begin();
+    await put('1.0.0');
+    const target = await directory();
+    await run(target);
+    const home = join('providers', HOST, 'acme/widget');
+    const document = await json(target, home, '1.0.0.json');
+    const file = join(data, home, 'terraform-provider-widget_1.0.0_linux_amd64.zip');
+    await writeFile(file, Buffer.alloc((await stat(file)).size));
+    await utimes(file, LONG_AGO, LONG_AGO);
+    expect(outcomes(await run(target))).toEqual(['unchanged']);
+    expect(await json(target, home, '1.0.0.json')).toEqual(document);
+    expect(document.archives.linux_amd64.hashes).toHaveLength(2);
+  });
+
+  it('reads what is stored as it was found, without looking for it anew', async () => {
+    const { store, modules, put } = await begin();
+    const stored = await put('1.0.0');
+    const packed = await putPackage(modules, releaseOf('1.0.0'), Buffer.from('package'));
+    const read: unknown[] = [];
+    const seen = <T extends object>(of: T) =>
+      new Proxy(of, {
+        get: (target, name) => {
+          const value = Reflect.get(target, name);
+          if (typeof value !== 'function') return value;
+          return (...given: unknown[]) => {
+            if (name === 'read') read.push(given[0]);
+            return value.apply(target, given);
+          };
+        },
+      });
+    const source = new StoredSource({ store: seen(store), modules: seen(modules), directory: undefined });
+    for await (const carried of source.archives()) (await source.openArchive(carried)).destroy();
+    for await (const carried of source.packages()) (await source.openPackage(carried)).destroy();
+    expect(read).toMatchObject([{ storedAt: stored.storedAt }, { storedAt: packed.storedAt }]);
   });
 
   it('serves international names under the name that clients ask for, too, without a second copy', async () => {

@@ -1,4 +1,4 @@
-import { readdir, rm } from 'node:fs/promises';
+import { readdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { moduleTarGz } from '../support/module-archive.ts';
@@ -75,6 +75,13 @@ const net = ({ registry }: ModuleScene, version?: string, name = 'net') => ({
 
 const lock = ({ registry }: ModuleScene, version: string, hashes: readonly (string | undefined)[]) =>
   `provider "${registry.hostname}/acme/widget" {\n  version = "${version}"\n  hashes = ${JSON.stringify(hashes)}\n}\n`;
+
+/** Past the server, long ago. */
+async function alter(file: string): Promise<void> {
+  const { size } = await stat(file);
+  await writeFile(file, Buffer.alloc(size));
+  await utimes(file, new Date('2024-01-01T00:00:00Z'), new Date('2024-01-01T00:00:00Z'));
+}
 
 describe('gaps', () => {
   it('are none when everything is stored, and a sealed Larder then gives all of it', async () => {
@@ -218,6 +225,17 @@ describe('gaps', () => {
     expect(await gapsOf([])).toEqual([]);
   });
 
+  it('are archives that were altered since they were listed, as far as their hash is asked for', async () => {
+    const scene = await begin();
+    await store(scene, '1.1.0');
+    const home = path.join(scene.larder.setup.dataDirectory, 'providers', scene.registry.hostname, 'acme/widget');
+    const file = path.join(home, 'terraform-provider-widget_1.1.0_linux_amd64.zip');
+    await alter(file);
+    const h1 = `h1:${Buffer.alloc(32).toString('base64')}`;
+    const files = { 'main.tf.json': widget(scene), '.terraform.lock.hcl': lock(scene, '1.1.0', [h1]) };
+    expect((await scene.ask(files)).gaps).toMatchObject([{ kind: 'lock', version: '1.1.0' }]);
+  });
+
   it('of a lock file that contradicts SHA256SUMS are not to be mended by completing it', async () => {
     const scene = await begin();
     await store(scene, '1.1.0');
@@ -320,6 +338,16 @@ describe('gaps', () => {
       },
       { kind: 'module', address: `${registry.hostname}/acme/net/aws`, constraint: '1.2.0' },
     ]);
+  });
+
+  it('are packages that were altered since they were listed', async () => {
+    const scene = await begin();
+    expect((await scene.package('1.0.0')).status).toBe(200);
+    await alter(
+      path.join(scene.larder.setup.dataDirectory, 'modules', scene.registry.hostname, 'acme/net/aws/1.0.0.tar.gz'),
+    );
+    const { gaps } = await scene.ask({ 'main.tf.json': net(scene) });
+    expect(gaps).toMatchObject([{ kind: 'module', reason: expect.stringContaining('nothing of it is stored') }]);
   });
 
   it('are what is not mirrored here at all, stored or not', async () => {
