@@ -128,7 +128,8 @@ describe.runIf(canMount())('a data directory on a disk of its own', () => {
           for (const thing of THINGS) expectWhole(thing, await ask(thing, of), bytes);
           await expect.poll(() => readdir(join(data, 'partial')), { timeout: 10_000 }).toEqual([]);
           // Makes room for the next round.
-          await rm(join(data, 'providers', registry.hostname, 'acme', of), { recursive: true });
+          // What was under way may still be put there.
+          await rm(join(data, 'providers', registry.hostname, 'acme', of), { recursive: true, maxRetries: 10 });
         }
         await larder.close();
       });
@@ -191,7 +192,7 @@ describe('files under a running server', () => {
   it('that are gone with everything around them are no reason to fail', async () => {
     const { archive, larder, ask } = await scene();
     for (const name of ['providers', 'modules', 'partial']) {
-      await rm(join(larder.setup.dataDirectory, name), { recursive: true });
+      await rm(join(larder.setup.dataDirectory, name), { recursive: true, maxRetries: 10 });
       for (const thing of THINGS) expectWhole(thing, await ask(thing), archive);
     }
   });

@@ -272,7 +272,7 @@ function suite(program: 'terraform' | 'tofu'): void {
   });
 
   describe('packages', () => {
-    it('that are tampered with on Larder’s disk reach nobody: the client checks what it was promised', async () => {
+    it('that are tampered with on Larder’s disk reach nobody', async () => {
       publish('1.0.0', 'untouched');
       const larder = await start();
       await expectInstalled(larder, SOURCE, 'untouched');
@@ -286,7 +286,8 @@ function suite(program: 'terraform' | 'tofu'): void {
       try {
         const { init } = await install(await start({}, { setup: larder.setup }), SOURCE);
         expect(init.code).toBe(1);
-        expect(said(init)).toMatch(/checksums? did not match|Failed to download module|Could not download module/i);
+        // Larder itself has seen that the file was written to, and there is nobody to have another one from.
+        expect(said(init)).toContain('Failed to retrieve a download URL');
       } finally {
         await world.restart();
       }
