@@ -484,10 +484,14 @@ describe('archives that were written to since they were stored', () => {
     for (const archive of [first, linux, last]) await expect(store.find(archive)).rejects.toMatchObject({ busy: true });
     await store.discard(linux);
     const anew = await put(store, linux, randomBytes(bytes.length));
+    // Nobody could still be writing it.
+    const at = new Date(LONG_AGO.getTime() + 1_000);
+    await utimes(pathOf(linux), at, at);
+    expect(await store.verify(anew)).toBe(true);
     release();
     await holding;
     await expect.poll(() => store.find(last).catch(() => undefined), { timeout: 10_000 }).toBeDefined();
-    expect(await store.find(linux)).toEqual(anew);
+    expect(await store.find(linux)).toEqual({ ...anew, storedAt: at });
     expect(existsSync(join(directory, paths.quarantine))).toBe(false);
     expect(warnings).toEqual([]);
   });

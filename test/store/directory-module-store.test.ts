@@ -149,10 +149,14 @@ describe('packages that were altered and made anew while', () => {
     for (const each of [one, two, last]) await expect(store.find(each)).rejects.toMatchObject({ busy: true });
     await store.forget(two);
     const stored = await putPackage(store, two, anew);
+    // Nobody could still be writing it.
+    const at = new Date(LONG_AGO.getTime() + 1_000);
+    await utimes(packageOf(two), at, at);
+    expect(await store.verify(stored)).toBe(true);
     release();
     await holding;
     await expect.poll(() => store.find(last).catch(() => undefined), { timeout: 10_000 }).toBeDefined();
-    expect(await store.find(two)).toEqual(stored);
+    expect(await store.find(two)).toEqual({ ...stored, storedAt: at });
     expect(existsSync(join(directory, paths.quarantine))).toBe(false);
   });
 
