@@ -142,8 +142,10 @@ class Search {
     const stored = newestOf(await this.#deps.modules.list(call.address), call.constraint);
     if (!stored) return undefined;
     const { release, subdir } = stored;
-    const body = await this.#deps.modules.read(stored, undefined, 'look').catch(unlessGone);
-    return body && readModuleFiles({ release, subdir, calledSubdir: call.subdir }, body);
+    return readModuleFiles(
+      { release, subdir, calledSubdir: call.subdir },
+      await this.#deps.modules.read(stored, undefined, 'look'),
+    );
   }
 
   async module({ address, constraint, origins }: ModuleRequirement): Promise<void> {
