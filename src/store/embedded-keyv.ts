@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
+import { statfsSync } from 'node:fs';
 import { rename, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { Keyv, type KeyvStoreAdapter } from 'keyv';
@@ -18,6 +19,8 @@ const NAMESPACE = 'larder';
 /** Everything here is a memory look-up or a write to the page cache: more means that the disk is in trouble. */
 const TIME_LIMIT_MS = 1_000;
 const PRUNE_INTERVAL_MS = 60 * 60 * 1000;
+/** What a write takes besides its value: a copy of each page on the way to it. */
+const SPARE_BYTES = 256 * 1024;
 /** Entries looked at before the event loop gets its turn. */
 const PRUNE_BATCH = 100;
 /** Where there is no file. */
@@ -68,7 +71,7 @@ function storeOver(store: EmbeddedKeyvStorage | LRUCache<string, object>): Metad
  * Keyv storage in an LMDB file.
  *
  * Writes are synchronous and leave flushing to the operating system: 30 µs each. The asynchronous writes of lmdb-js
- * answer a full disk with unhandled rejections and then a corrupted heap; the synchronous ones throw, and work again
+ * answer a full disk with unhandled rejections and then a corrupted heap; the synchronous ones throw most of the time, and work again
  * once there is room. A killed process loses nothing. A power cut may tear pages, hence the checksum in every record
  * and the examination at start.
  */
@@ -76,10 +79,12 @@ export class EmbeddedKeyvStorage implements KeyvStoreAdapter {
   readonly opts = { dialect: 'lmdb', url: '' };
   namespace: string | undefined;
   readonly #db: RootDatabase<string, string>;
+  readonly #directory: string;
   readonly #pruning: NodeJS.Timeout;
   #closed = false;
 
   constructor(file: string, options: { pruneIntervalMs?: number } = {}) {
+    this.#directory = dirname(file);
     this.#db = open<string, string>({
       path: file,
       noSubdir: true,
@@ -111,11 +116,12 @@ export class EmbeddedKeyvStorage implements KeyvStoreAdapter {
   async set(key: string, value: string, ttl?: number): Promise<void> {
     const place = this.#prefixed(key);
     const expires = ttl ? Date.now() + ttl : undefined;
-    this.#opened().putSync(place, writeRecord(place, value, expires));
+    const record = writeRecord(place, value, expires);
+    this.#withRoom(record.length).putSync(place, record);
   }
 
   async delete(key: string): Promise<boolean> {
-    return this.#opened().removeSync(this.#prefixed(key));
+    return this.#withRoom().removeSync(this.#prefixed(key));
   }
 
   async deleteMany(keys: string[]): Promise<boolean> {
@@ -159,6 +165,18 @@ export class EmbeddedKeyvStorage implements KeyvStoreAdapter {
     return this.#db;
   }
 
+  /**
+   * To be written to. A write that the disk has no room for is an error of lmdb-js most of the time, and now and then the end of the
+   * process (it frees what it has not allocated): so it is not begun. @throws with `ENOSPC`
+   */
+  #withRoom(bytes = 0): RootDatabase<string, string> {
+    const { bavail, bsize } = statfsSync(this.#directory);
+    if (bavail * bsize < SPARE_BYTES + 2 * bytes) {
+      throw Object.assign(new Error('the disk of the metadata file is full'), { code: 'ENOSPC' });
+    }
+    return this.#opened();
+  }
+
   #prefixed(key: string): string {
     return this.namespace === undefined ? key : `${this.namespace}${SEPARATOR}${key}`;
   }
@@ -196,7 +214,7 @@ export class EmbeddedKeyvStorage implements KeyvStoreAdapter {
     for await (const place of this.#places(range)) {
       if (this.#closed) return;
       const record = this.#db.get(place);
-      if (record !== undefined && isUnwanted(record, place)) this.#db.removeSync(place);
+      if (record !== undefined && isUnwanted(record, place)) this.#withRoom().removeSync(place);
     }
   }
 }
