@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { endWithReaders } from './cli/closed-output.ts';
+import { COMMANDS } from './cli/commands.ts';
 import { keepSdkQuiet } from './cli/quiet-sdk.ts';
 import { hasCode, type LarderError } from './errors.ts';
 
@@ -18,23 +19,6 @@ const TROUBLE = 2;
 /** Of `serve`, which has no answers. */
 const FAILED_START = 1;
 
-/** By their names, in the order in which they are listed. Each brings half of Larder with it: only the one that is asked for is loaded. */
-const COMMANDS: Readonly<Record<string, () => Promise<void>>> = {
-  serve: async () => (await import('./cli/serve.ts')).addServe(program, version),
-  verify: async () => (await import('./cli/verify.ts')).addVerify(program),
-  warm: async () => (await import('./cli/warm.ts')).addWarm(program),
-  ls: async () => (await import('./cli/ls.ts')).addLs(program),
-  purge: async () => (await import('./cli/purge.ts')).addPurge(program),
-  pin: async () => (await import('./cli/pin.ts')).addPin(program),
-  unpin: async () => (await import('./cli/pin.ts')).addUnpin(program),
-  lock: async () => (await import('./cli/lock.ts')).addLock(program),
-  export: async () => (await import('./cli/export.ts')).addExport(program),
-  import: async () => (await import('./cli/import.ts')).addImport(program),
-  gaps: async () => (await import('./cli/gaps.ts')).addGaps(program),
-  seal: async () => (await import('./cli/seal.ts')).addSeal(program),
-  hash: async () => (await import('./cli/hash.ts')).addHash(program),
-  'rotate-links': async () => (await import('./cli/rotate-links.ts')).addRotateLinks(program),
-};
 const asked = process.argv[2] ?? '';
 
 const program = new Command('larder')
@@ -45,7 +29,9 @@ const program = new Command('larder')
   // All commands have these two from here.
   .showHelpAfterError()
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : TROUBLE));
-for (const command of Object.hasOwn(COMMANDS, asked) ? [asked] : Object.keys(COMMANDS)) await COMMANDS[command]?.();
+for (const command of Object.hasOwn(COMMANDS, asked) ? [asked] : Object.keys(COMMANDS)) {
+  await COMMANDS[command]?.({ program, version });
+}
 
 const isServer = () => program.args[0] === 'serve';
 endWithReaders([process.stdout, process.stderr], isServer);
