@@ -1,7 +1,7 @@
 import type { MirroredAddress } from '../address/mirrored-address.ts';
 import { ModuleAddress } from '../address/module.ts';
 import type { Diagnostic, Origin } from '../configuration/requirements.ts';
-import type { Gap, GapKind, GapReport } from '../mirror/gaps.ts';
+import type { Gap, GapKind, GapReport } from '../mirror/gap-report.ts';
 
 /** A gap, as operators read it. */
 export interface GapDocument {
@@ -58,7 +58,7 @@ function gapDocument(gap: Gap): GapDocument {
     stored: stored.map(String),
     ...(lockFile !== undefined && { lockFile }),
     wantedBy,
-    ...(/^(archive|provider|module)$/.test(kind) && { warm: warmList(gap) }),
+    ...(/^(archive|provider|module|altered)$/.test(kind) && { warm: warmList(gap) }),
   };
 }
 

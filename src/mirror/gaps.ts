@@ -1,8 +1,9 @@
 import { ProviderArchive } from '../address/archive.ts';
 import { zipHash } from '../address/hash.ts';
-import type { Hostname } from '../address/hostname.ts';
 import type { MirroredAddress } from '../address/mirrored-address.ts';
+import type { ModuleAddress } from '../address/module.ts';
 import type { Platform } from '../address/platform.ts';
+import type { ProviderAddress } from '../address/provider.ts';
 import { Version } from '../address/version.ts';
 import { VersionConstraint } from '../address/version-constraint.ts';
 import type { ChildPackage } from '../configuration/configuration-files.ts';
@@ -16,6 +17,7 @@ import type {
 import { LarderError, StorageFailed } from '../errors.ts';
 import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import type { ModuleStore, StoredPackage } from '../store/module-store.ts';
+import type { Gap, GapReport } from './gap-report.ts';
 import { KeptKnowledge } from './kept-knowledge.ts';
 import { readModuleFiles } from './module-files.ts';
 import type { Policy } from './policy.ts';
@@ -25,54 +27,11 @@ import { isForAll } from './upstream-answers.ts';
 import type { Wish } from './wanted.ts';
 import type { WishReader } from './wish-reader.ts';
 
-/**
- * - `archive`: a provider's version is known, and its archive for a platform is not stored
- * - `provider`, `module`: no version that is stored is accepted
- * - `unsupported`: a provider's version does not exist for a platform, wherever it is fetched from
- * - `young`: it is not stored, and too new to be brought in yet (cooldown)
- * - `lock`: an archive is stored, and the lock file accepts none of its hashes
- * - `contradicted`: the same, and the lock file has a digest that the registry's SHA256SUMS does not list
- * - `refused`: it is not to be had here, stored or not
- */
-export type GapKind = 'archive' | 'provider' | 'module' | 'unsupported' | 'young' | 'lock' | 'contradicted' | 'refused';
-
-/** One thing that `init` would fail on. */
-export interface Gap {
-  readonly kind: GapKind;
-  readonly address: MirroredAddress;
-  /** The one that `init` picks or has to have; `undefined` when there is none. */
-  readonly version: Version | undefined;
-  /** Empty for any version. */
-  readonly constraint: VersionConstraint;
-  /** On which it would fail; none of modules. */
-  readonly platforms: readonly Platform[];
-  /** For people. */
-  readonly reason: string;
-  /** Versions that are stored, newest first. */
-  readonly stored: readonly Version[];
-  /** Who accepts other hashes. */
-  readonly lockFile: string | undefined;
-  /** Places that ask for it. */
-  readonly wantedBy: readonly Origin[];
-}
-
-export interface GapReport {
-  readonly gaps: readonly Gap[];
-  readonly diagnostics: readonly Diagnostic[];
-  readonly platforms: readonly Platform[];
-  /** By whose rules the files were read. */
-  readonly client: Wish['client'];
-  /** The registry that was meant where none is named; `undefined` when all are: then all clients read the same. */
-  readonly impliedHostname: Hostname | undefined;
-  /** What was looked for and is here. */
-  readonly present: { readonly archives: number; readonly packages: number };
-}
-
 interface GapsDeps {
   readonly reader: WishReader;
   readonly policy: Pick<Policy, 'admit'>;
-  readonly archives: Pick<ArchiveStore, 'list' | 'getRelease' | 'computePackageHash'>;
-  readonly modules: Pick<ModuleStore, 'list' | 'read'>;
+  readonly archives: Pick<ArchiveStore, 'list' | 'find' | 'getRelease' | 'computePackageHash'>;
+  readonly modules: Pick<ModuleStore, 'list' | 'find' | 'read'>;
   /** What is known to be too new to be brought in. Nothing, where that is not remembered. */
   readonly tooNew?: Pick<TooNewVersions, 'find'> | undefined;
 }
@@ -104,14 +63,23 @@ export class Gaps {
   }
 }
 
+/** Accepts everything. */
+const NOT_LOCKED = { hashes: [] };
+
 /** What does not apply is left out. */
 type FoundGap = Omit<Gap, 'version' | 'stored' | 'lockFile'> & Partial<Gap>;
+
+/** Of something that was listed and is not found: whoever asks for it does not get it. */
+const ALTERED = 'what is stored of it was altered since it was stored, and is given to nobody';
 
 /** One look at everything. */
 class Search {
   readonly #deps: GapsDeps;
   readonly #mayHave: MayHave;
   readonly #kept: KeptKnowledge;
+  /** As first seen, by address: what turns out to be altered is put aside, and would look as if it had never been there. */
+  readonly #archiveLists = new Map<string, Promise<readonly StoredArchive[]>>();
+  readonly #packageLists = new Map<string, Promise<readonly StoredPackage[]>>();
   readonly #gaps = new Map<string, Gap>();
   readonly #archives = new Set<string>();
   readonly #packages = new Set<string>();
@@ -139,7 +107,8 @@ class Search {
   /** Of what is stored. */
   async childPackage(call: ModuleRequirement): Promise<ChildPackage | undefined> {
     if (this.#refusal(call.address) !== undefined) return undefined;
-    const stored = newestOf(await this.#deps.modules.list(call.address), call.constraint);
+    const listed = newestOf(await this.#packagesOf(call.address), call.constraint);
+    const stored = listed && (await this.#deps.modules.find(listed.release));
     if (!stored) return undefined;
     const { release, subdir } = stored;
     return readModuleFiles(
@@ -155,15 +124,19 @@ class Search {
       this.#tell({ ...about, kind: 'refused', reason: refusal });
       return;
     }
-    const all = await this.#deps.modules.list(address);
-    const stored = newestOf(all, constraint);
-    if (stored) {
-      this.#packages.add(String(stored.release));
-      return;
+    const all = await this.#packagesOf(address);
+    const stored = newestFirst(all.map(({ release }) => release.version));
+    const unknown = 'what it requires in turn is not known';
+    const listed = newestOf(all, constraint);
+    if (!listed) {
+      const reason = `${noneStored(stored, constraint)}; ${unknown}`;
+      await this.#tellUnlessYoung({ ...about, kind: 'module', stored, reason });
+    } else if (await this.#deps.modules.find(listed.release)) {
+      this.#packages.add(String(listed.release));
+    } else {
+      const { version } = listed.release;
+      this.#tell({ ...about, kind: 'altered', version, stored, reason: `${ALTERED}; ${unknown}` });
     }
-    const versions = newestFirst(all.map(({ release }) => release.version));
-    const reason = `${noneStored(versions, constraint)}; what it requires in turn is not known`;
-    await this.#tellUnlessYoung({ ...about, kind: 'module', stored: versions, reason });
   }
 
   async provider(requirement: ProviderRequirement, platforms: readonly Platform[]): Promise<void> {
@@ -175,7 +148,7 @@ class Search {
       this.#tell({ ...about, kind: 'refused', version: locked?.version, platforms, reason: refusal });
       return;
     }
-    const all = await this.#deps.archives.list(address);
+    const all = await this.#archivesOf(address);
     const stored = newestFirst(all.map(({ archive }) => archive.version));
     const version = locked?.version ?? constraint.select(stored)[0];
     if (!version) {
@@ -185,15 +158,19 @@ class Search {
     }
     const ofVersion = all.filter(({ archive }) => String(archive.version) === String(version));
     for (const platform of platforms) {
-      const found = ofVersion.find(({ archive }) => String(archive.platform) === String(platform));
+      const listed = ofVersion.find(({ archive }) => String(archive.platform) === String(platform));
+      const found = listed && (await this.#deps.archives.find(listed.archive));
+      const isAccepted = found && (await this.#isAccepted(found, locked).catch(unlessGone));
       const what = { ...about, version, platforms: [platform], stored };
       const archive = new ProviderArchive(address, version, platform);
-      if (!found && (await this.#kept.doesNotExist(archive))) {
+      if (!listed && (await this.#kept.doesNotExist(archive))) {
         this.#tell({ ...what, kind: 'unsupported', reason: `SHA256SUMS of it lists nothing for ${platform}` });
-      } else if (!found) {
+      } else if (!listed) {
         const reason = `it is not stored${instead(ofVersion, stored)}`;
         await this.#tellUnlessYoung({ ...what, kind: 'archive', reason });
-      } else if (locked && !(await this.#isCovered(found, locked))) {
+      } else if (!found || isAccepted === undefined) {
+        this.#tell({ ...what, kind: 'altered', reason: ALTERED });
+      } else if (locked && !isAccepted) {
         const accepts = `${locked.file} accepts no hash of the archive that is stored`;
         const foreign = await this.#kept.foreignDigest(archive, locked.hashes);
         const kind = foreign === undefined ? 'lock' : 'contradicted';
@@ -207,13 +184,21 @@ class Search {
     }
   }
 
-  /** Whether `init` finds one of its hashes in the lock file. */
-  async #isCovered(stored: StoredArchive, { hashes }: LockedProvider): Promise<boolean> {
+  /** Whether `init` finds one of its hashes in the lock file, if there is one. @throws StorageFailed, `gone` when it was altered */
+  async #isAccepted(stored: StoredArchive, { hashes }: Pick<LockedProvider, 'hashes'> = NOT_LOCKED): Promise<boolean> {
     if (hashes.length === 0 || hashes.includes(zipHash(stored.sha256))) return true;
     if (!hashes.some((hash) => hash.startsWith('h1:'))) return false;
     if (stored.h1 && hashes.includes(stored.h1)) return true;
-    const computed = await this.#deps.archives.computePackageHash(stored).catch(unlessGone);
+    const computed = await this.#deps.archives.computePackageHash(stored);
     return computed !== undefined && (hashes.includes(computed.unpacked) || hashes.includes(computed.zip));
+  }
+
+  #archivesOf(address: ProviderAddress): Promise<readonly StoredArchive[]> {
+    return firstSeen(this.#archiveLists, String(address), () => this.#deps.archives.list(address));
+  }
+
+  #packagesOf(address: ModuleAddress): Promise<readonly StoredPackage[]> {
+    return firstSeen(this.#packageLists, String(address), () => this.#deps.modules.list(address));
   }
 
   /** What is not there yet for anybody cannot be warmed. */
@@ -264,6 +249,12 @@ class Search {
       wantedBy: [...new Map(wantedBy.map((origin) => [`${origin.file}|${origin.at}`, origin])).values()],
     });
   }
+}
+
+function firstSeen<T>(seen: Map<string, Promise<T>>, address: string, look: () => Promise<T>): Promise<T> {
+  const first = seen.get(address) ?? look();
+  seen.set(address, first);
+  return first;
 }
 
 /** As the clients pick it. */

@@ -1,9 +1,10 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { shown } from '../../src/cli/gaps.ts';
-import { startScene, WIDGET } from '../mirror/scene.ts';
+import { altered } from '../contract/archive-store.ts';
+import { archiveName, startScene, WIDGET } from '../mirror/scene.ts';
 import { afterTest } from '../support/after-test.ts';
 import { runLarder } from '../support/command.ts';
 
@@ -30,7 +31,16 @@ async function begin() {
   await writeFile(path.join(directory, 'list.txt'), `${address}@1.0.0\n`);
   const { url, setup } = scene.larder;
   const there = ['--server', url, '--ca', setup.caFile, '--token', TOKEN];
-  return { ...scene, directory, there, here: ['--config', setup.configFile], address };
+  const home = path.join(setup.dataDirectory, 'providers', address);
+  /** Past the server, long ago: the archive has other bytes of the same size, whether it was stored by now or not. */
+  const alter = async () => {
+    await scene.archive();
+    await scene.stored();
+    const file = path.join(home, archiveName('1.0.0', 'linux_amd64'));
+    await writeFile(file, altered(await readFile(file)));
+    await utimes(file, new Date('2024-01-01T00:00:00Z'), new Date('2024-01-01T00:00:00Z'));
+  };
+  return { ...scene, directory, there, here: ['--config', setup.configFile], address, alter };
 }
 
 describe('a report for people', () => {
@@ -90,6 +100,20 @@ describe('larder gaps', () => {
     expect(told.stdout).toMatch(/^1 gap; 1 archive and 0 module packages are here$/m);
     expect(found.code).toBe(1);
     expect(found.lines()).toMatchObject([{ gaps: [{ kind: 'archive', address, platforms: ['darwin_arm64'] }] }]);
+  });
+
+  it('names what was altered on the disk as that, on a server and in its directory', PROCESSES, async () => {
+    const { there, here, directory, address, alter } = await begin();
+    const list = path.join(directory, 'list.txt');
+    await alter();
+    const told = await runLarder(['gaps', list, ...there]);
+    expect(told.code).toBe(1);
+    expect(told.stdout).toContain(`${address} 1.0.0 (linux_amd64)\n  what is stored of it was altered since it was`);
+    expect(told.stdout).toContain(`echo ${address}@1.0.0 | larder warm --platform linux_amd64 -\n`);
+    await alter();
+    const found = await runLarder(['gaps', list, ...here, '--json']);
+    expect(found.code).toBe(1);
+    expect(found.lines()).toMatchObject([{ gaps: [{ kind: 'altered', address, version: '1.0.0' }] }]);
   });
 
   it('exits with 1 when a file cannot be read, even when nothing else is wrong', PROCESSES, async () => {

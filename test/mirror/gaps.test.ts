@@ -225,15 +225,47 @@ describe('gaps', () => {
     expect(await gapsOf([])).toEqual([]);
   });
 
-  it('are archives that were altered since they were listed, as far as their hash is asked for', async () => {
+  it('are archives that were altered since they were listed, whatever is asked of them: they are not absent', async () => {
+    const scene = await begin();
+    const { hostname } = scene.registry;
+    const home = path.join(scene.larder.setup.dataDirectory, 'providers', hostname, 'acme/widget');
+    const file = path.join(home, 'terraform-provider-widget_1.1.0_linux_amd64.zip');
+    const configured = { 'main.tf.json': widget(scene) };
+    const { zh } = packageOf(scene.widgets.get('1.1.0') as PublishedVersion, 'linux_amd64');
+    const locked = (hash: string | undefined) => ({ '.terraform.lock.hcl': lock(scene, '1.1.0', [hash]) });
+    for (const files of [
+      configured,
+      locked(zh),
+      locked(`h1:${Buffer.alloc(32).toString('base64')}`),
+      // Two who ask for it.
+      { ...configured, 'list.txt': `${hostname}/acme/widget@1.1.0\n` },
+    ]) {
+      await store(scene, '1.1.0');
+      await alter(file);
+      const { gaps, present } = await scene.ask(files, { platforms: ['linux_amd64'] });
+      expect(gaps).toMatchObject([
+        {
+          kind: 'altered',
+          address: `${hostname}/acme/widget`,
+          version: '1.1.0',
+          platforms: ['linux_amd64'],
+          reason: 'what is stored of it was altered since it was stored, and is given to nobody',
+          stored: ['1.1.0'],
+          warm: { providers: [`${hostname}/acme/widget@1.1.0`], platforms: ['linux_amd64'] },
+        },
+      ]);
+      expect(gaps).toHaveLength(1);
+      expect(present.archives).toBe(0);
+    }
+  });
+
+  it('are not archives of which only the time has changed', async () => {
     const scene = await begin();
     await store(scene, '1.1.0');
     const home = path.join(scene.larder.setup.dataDirectory, 'providers', scene.registry.hostname, 'acme/widget');
-    const file = path.join(home, 'terraform-provider-widget_1.1.0_linux_amd64.zip');
-    await alter(file);
-    const h1 = `h1:${Buffer.alloc(32).toString('base64')}`;
-    const files = { 'main.tf.json': widget(scene), '.terraform.lock.hcl': lock(scene, '1.1.0', [h1]) };
-    expect((await scene.ask(files)).gaps).toMatchObject([{ kind: 'lock', version: '1.1.0' }]);
+    const LONG_AGO = new Date('2024-01-01T00:00:00Z');
+    await utimes(path.join(home, 'terraform-provider-widget_1.1.0_linux_amd64.zip'), LONG_AGO, LONG_AGO);
+    expect(await scene.ask({ 'main.tf.json': widget(scene) })).toMatchObject({ gaps: [], present: { archives: 1 } });
   });
 
   it('of a lock file that contradicts SHA256SUMS are not to be mended by completing it', async () => {
@@ -340,14 +372,18 @@ describe('gaps', () => {
     ]);
   });
 
-  it('are packages that were altered since they were listed', async () => {
+  it('are packages that were altered since they were listed: they are not absent', async () => {
     const scene = await begin();
     expect((await scene.package('1.0.0')).status).toBe(200);
     await alter(
       path.join(scene.larder.setup.dataDirectory, 'modules', scene.registry.hostname, 'acme/net/aws/1.0.0.tar.gz'),
     );
     const { gaps } = await scene.ask({ 'main.tf.json': net(scene) });
-    expect(gaps).toMatchObject([{ kind: 'module', reason: expect.stringContaining('nothing of it is stored') }]);
+    const address = `${scene.registry.hostname}/acme/net/aws`;
+    expect(gaps).toMatchObject([
+      { kind: 'altered', address, version: '1.0.0', warm: { modules: [`${address}@1.0.0`] } },
+    ]);
+    expect(gaps[0].reason).toContain('was altered since it was stored');
   });
 
   it('are what is not mirrored here at all, stored or not', async () => {

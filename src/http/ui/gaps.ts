@@ -10,6 +10,7 @@ const KINDS: Readonly<Record<GapDocument['kind'], string>> = {
   provider: 'No version fits',
   module: 'Module missing',
   unsupported: 'Does not exist',
+  altered: 'Altered where it is stored',
   young: 'Too new yet',
   lock: 'Lock file disagrees',
   contradicted: 'Lock file contradicts the registry',

@@ -3,7 +3,7 @@ import { Hostname } from '../../../src/address/hostname.ts';
 import { ProviderAddress } from '../../../src/address/provider.ts';
 import { VersionConstraint } from '../../../src/address/version-constraint.ts';
 import type { AdminDeps } from '../../../src/http/admin.ts';
-import type { GapReport } from '../../../src/mirror/gaps.ts';
+import type { GapReport } from '../../../src/mirror/gap-report.ts';
 import type { JobHead, JobItem } from '../../../src/mirror/job.ts';
 import type { Wish } from '../../../src/mirror/wanted.ts';
 import { JobIsRunning, MirrorIsSealed } from '../../../src/mirror/warm-jobs.ts';
