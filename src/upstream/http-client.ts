@@ -1,58 +1,44 @@
-import { request } from 'undici';
 import { type LarderError, UpstreamInvalid } from '../errors.ts';
 import type { Logger } from '../logger.ts';
-import { NO_TRACER, type Span, type Tracer, traced } from '../tracer.ts';
-import { contentLength, counted, discard, drain, isPage, isPlain, readWhole, translated } from './bodies.ts';
+import { NO_TRACER, type Tracer } from '../tracer.ts';
+import { contentLength, discard, drain, isPage, isPlain, readWhole, translated } from './bodies.ts';
 import { type CircuitState, Circuits } from './circuit.ts';
 import { Connections, type ProxySettings } from './connections.ts';
 import { authenticatesFile } from './credentials.ts';
-import {
-  type Answer,
-  authorizationFor,
-  type BodyRequest,
-  beginSpan,
-  type Exchange,
-  type FetchedBody,
-  type Hop,
-  type OpenedBody,
-  originHeaders,
-  plainHeaders,
-} from './exchange.ts';
-import { deadlineFailure, isWorthRetrying, sealedFailure, statusFailure, transportFailure } from './failures.ts';
+import type { Answer, BodyRequest, FetchedBody, OpenedBody } from './exchange.ts';
+import { Exchanges } from './exchanges.ts';
+import { statusFailure } from './failures.ts';
 import { type HostQueueState, HostQueues } from './host-queues.ts';
 import { type HttpLimits, LIMITS } from './http-limits.ts';
 import { UNOBSERVED, type UpstreamObserver } from './observer.ts';
-import { assertAllowed, isRedirect, redirectTarget } from './redirects.ts';
 import { openingHeaders, openingOf, StrongValidators } from './resuming.ts';
-import { parseRetryAfter, pause, waitBefore } from './retry.ts';
+import { parseRetryAfter } from './retry.ts';
 import type { Upstream } from './upstream.ts';
 
 export type { BodyRequest, FetchedBody, OpenedBody } from './exchange.ts';
 
 /** Go's limit, by which archive hosts are known to work with the clients. */
 const MAX_ARCHIVE_REDIRECTS = 10;
-/** Whoever was given less time than this did not fail by being slow. */
-const FAIR_CHANCE_MS = 1_000;
 
 /**
  * How Larder speaks to the outside. All of it: this is where sealing, deadlines, retries, circuits, redirects, the
- * rule about internal addresses and the rule about tokens hold.
+ * rule about internal addresses and the rule about tokens hold. What is wanted of an answer is said here, and how a
+ * request comes to one in `Exchanges`.
  *
  * Every method fails with an error of the domain only: UpstreamUnreachable (also when `signal` is aborted, as a
  * time-out), NotFound, UpstreamRefused, UpstreamInvalid; or InvalidConfiguration when certificates or token files
  * cannot be used.
  */
 export class HttpClient {
-  readonly #userAgent: string;
   readonly #logger: Logger;
   readonly #observer: UpstreamObserver;
-  readonly #tracer: Tracer;
   readonly #isSealed: () => boolean;
   readonly #now: () => number;
   readonly #limits: HttpLimits;
   readonly #connections: Connections;
   readonly #circuits: Circuits;
   readonly #queues: HostQueues;
+  readonly #exchanges: Exchanges;
   readonly #validators = new StrongValidators();
 
   /** @throws InvalidConfiguration when a proxy is no usable URL */
@@ -68,22 +54,28 @@ export class HttpClient {
     now?: () => number;
     limits?: Partial<HttpLimits>;
   }) {
-    this.#userAgent = deps.userAgent;
-    this.#logger = deps.logger;
-    this.#observer = deps.observer ?? UNOBSERVED;
-    this.#tracer = deps.tracer ?? NO_TRACER;
-    this.#isSealed = deps.isSealed ?? (() => false);
-    this.#now = deps.now ?? Date.now;
-    this.#limits = { ...LIMITS, ...deps.limits };
-    this.#connections = new Connections({ proxy: deps.proxy, limits: this.#limits, extraCa: deps.extraCa });
-    this.#circuits = new Circuits({ now: this.#now, openMs: this.#limits.circuitMs });
-    this.#queues = new HostQueues(this.#limits);
+    const { observer = UNOBSERVED, tracer = NO_TRACER, isSealed = () => false, now = Date.now } = deps;
+    const { userAgent, logger } = deps;
+    const limits = { ...LIMITS, ...deps.limits };
+    this.#logger = logger;
+    this.#observer = observer;
+    this.#isSealed = isSealed;
+    this.#now = now;
+    this.#limits = limits;
+    const connections = new Connections({ proxy: deps.proxy, limits, extraCa: deps.extraCa });
+    const circuits = new Circuits({ now, openMs: limits.circuitMs });
+    const queues = new HostQueues(limits);
+    this.#connections = connections;
+    this.#circuits = circuits;
+    this.#queues = queues;
+    const ways = { connections, circuits, queues };
+    this.#exchanges = new Exchanges({ userAgent, logger, observer, tracer, isSealed, now, limits, ...ways });
   }
 
   /** Fetches a small answer whole. */
   async fetchBody({ accept, maxBytes, statuses = [200], ...asked }: BodyRequest): Promise<FetchedBody> {
     const headers = { ...asked.headers, ...(accept && { accept }) };
-    return this.#exchange({ ...asked, method: 'GET', headers, queued: true }, async (answer) => {
+    return this.#exchanges.run({ ...asked, method: 'GET', headers, queued: true }, async (answer) => {
       if (!statuses.includes(answer.status)) throw this.#unexpected(answer);
       const body = await readWhole(answer.body, answer.headers, answer.url, maxBytes);
       return { status: answer.status, headers: answer.headers, body, url: answer.url };
@@ -106,7 +98,7 @@ export class HttpClient {
     const authenticate = asked.authenticate === true || authenticatesFile(asked.upstream, asked.url);
     const exchange = { ...asked, method: 'GET', authenticate, queued: false } as const;
     const open = (from: number) =>
-      this.#exchange(
+      this.#exchanges.run(
         {
           ...exchange,
           maxRedirects: MAX_ARCHIVE_REDIRECTS,
@@ -143,7 +135,7 @@ export class HttpClient {
   async headLength(asked: { upstream: Upstream; url: URL; signal: AbortSignal }): Promise<number | undefined> {
     const signal = AbortSignal.any([asked.signal, AbortSignal.timeout(this.#limits.lengthMs)]);
     try {
-      return await this.#exchange(
+      return await this.#exchanges.run(
         {
           ...asked,
           signal,
@@ -196,106 +188,6 @@ export class HttpClient {
   /** Ends everything under way. Idempotent. */
   close(): Promise<void> {
     return this.#connections.close();
-  }
-
-  /** Follows redirects hop by hop, each judged anew, and hands the first other answer to `consume`. */
-  async #exchange<T>(exchange: Exchange, consume: (answer: Answer) => Promise<T>): Promise<T> {
-    const seen = new Set<string>();
-    for (let url = exchange.url; ; ) {
-      if (this.#isSealed()) throw sealedFailure(url.host);
-      assertAllowed(url, exchange.upstream);
-      if (seen.has(url.href)) throw new UpstreamInvalid(url.host, 'redirects in a circle');
-      if (seen.size > exchange.maxRedirects) {
-        throw new UpstreamInvalid(url.host, `is the end of more than ${exchange.maxRedirects} redirects`);
-      }
-      seen.add(url.href);
-      const here = url;
-      const ask = () => this.#askPatiently(exchange, here, consume);
-      const hop = await (exchange.queued ? this.#queues.take(here, exchange.signal, ask) : ask());
-      if ('value' in hop) return hop.value;
-      url = redirectTarget(url, hop.location);
-    }
-  }
-
-  /** One hop, with retries, under the circuit of its host. */
-  async #askPatiently<T>(exchange: Exchange, url: URL, consume: (answer: Answer) => Promise<T>): Promise<Hop<T>> {
-    const { signal } = exchange;
-    const attempts = exchange.optional ? 1 : this.#limits.attempts;
-    const passage = this.#circuits.enter(url);
-    const call = { upstream: exchange.upstream, host: url.host };
-    const startedAt = this.#now();
-    try {
-      for (let attempt = 1; ; attempt++) {
-        try {
-          const hop = await this.#ask(exchange, url, consume);
-          passage.answered();
-          this.#observer.ended(call, undefined);
-          return hop;
-        } catch (error) {
-          const wait =
-            attempt < attempts && isWorthRetrying(error) ? waitBefore(attempt, error, this.#limits) : undefined;
-          if (wait !== undefined) {
-            const { requestId } = exchange.upstream.origin ?? {};
-            const waitMs = Math.round(wait);
-            this.#logger.debug('asking upstream again', { host: url.host, attempt, waitMs, requestId, error });
-            if (await pause(wait, signal)) continue;
-          }
-          // Says nothing of the host.
-          if (this.#isSealed()) throw error;
-          const hadAChance = !signal.aborted || this.#now() - startedAt >= FAIR_CHANCE_MS;
-          if (hadAChance && !exchange.optional) {
-            passage.failed(error);
-            this.#observer.ended(call, error);
-          }
-          throw error;
-        }
-      }
-    } finally {
-      passage.release();
-    }
-  }
-
-  #ask<T>(exchange: Exchange, url: URL, consume: (answer: Answer) => Promise<T>): Promise<Hop<T>> {
-    const span = beginSpan(this.#tracer, exchange, url);
-    return traced(span, () => this.#askOnce(exchange, url, span, consume));
-  }
-
-  async #askOnce<T>(
-    exchange: Exchange,
-    url: URL,
-    span: Span,
-    consume: (answer: Answer) => Promise<T>,
-  ): Promise<Hop<T>> {
-    const { upstream, method, signal } = exchange;
-    try {
-      const authorization = await authorizationFor(exchange, url);
-      if (signal.aborted) throw deadlineFailure(url.host, signal.reason);
-      // It may have waited for a queue, a token or another try meanwhile.
-      if (this.#isSealed()) throw sealedFailure(url.host);
-      const askedAt = performance.now();
-      const response = await request(url, {
-        method,
-        dispatcher: this.#connections.for(upstream),
-        signal,
-        headers: {
-          'user-agent': this.#userAgent,
-          'accept-encoding': 'identity',
-          ...exchange.headers,
-          ...originHeaders(exchange, url, span),
-          ...authorization,
-        },
-      });
-      this.#observer.answered({ upstream, host: url.host }, (performance.now() - askedAt) / 1000);
-      counted(response.body, (bytes) => this.#observer.received(url.host, bytes));
-      const headers = plainHeaders(response.headers);
-      if (isRedirect(response.statusCode)) {
-        drain(response.body);
-        return { location: headers['location'] };
-      }
-      return { value: await consume({ status: response.statusCode, headers, body: response.body, url }) };
-    } catch (error) {
-      throw this.#isSealed() ? sealedFailure(url.host) : transportFailure(url, error, signal);
-    }
   }
 
   #unexpected({ status, headers, body, url }: Answer): LarderError {
