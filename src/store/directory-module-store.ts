@@ -1,16 +1,15 @@
 import type { Stats } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Sha256 } from '../address/hash.ts';
 import { type ModuleAddress, ModuleRelease } from '../address/module.ts';
 import type { Version } from '../address/version.ts';
 import { StorageFailed } from '../errors.ts';
 import { KeyedTurns } from '../keyed-turns.ts';
 import type { Logger } from '../logger.ts';
-import { digestOf, isSettled } from './adoption.ts';
+import { isSettled } from './adoption.ts';
 import type { ArchiveBody } from './archive-body.ts';
 import type { ByteRange, ReadPurpose } from './archive-store.ts';
-import { ALTERED, ChangedFiles, isStill, isUntouched } from './changed-files.ts';
+import { ALTERED } from './changed-files.ts';
 import { DirectoryLocks } from './directory-locks.ts';
 import { openFound, ReadingMemory } from './file-stream.ts';
 import { demandFirst } from './first-package.ts';
@@ -22,6 +21,7 @@ import { ModuleRecords } from './module-records.ts';
 import type { MadePackage, ModuleStore, PackageRecord, StoredPackage, WorkDirectory } from './module-store.ts';
 import { PartialFiles } from './partial-files.ts';
 import { Quarantine } from './quarantine.ts';
+import { RecordedPackages } from './recorded-packages.ts';
 import { RememberedLists } from './remembered-lists.ts';
 import { ifPresent, ofStorage } from './storage-errors.ts';
 
@@ -46,7 +46,7 @@ export class DirectoryModuleStore implements ModuleStore {
   readonly #keeping: Keeping;
   readonly #memory = new ReadingMemory();
   readonly #quarantine: Quarantine;
-  readonly #changed: ChangedFiles;
+  readonly #recorded: RecordedPackages;
   readonly #logger: Logger;
   readonly #lists: RememberedLists<StoredPackage>;
   /** By release. */
@@ -63,7 +63,12 @@ export class DirectoryModuleStore implements ModuleStore {
     this.#quarantine = new Quarantine({ directory, partials });
     this.#records = new ModuleRecords({ directory, partials, logger });
     this.#locks = new DirectoryLocks({ directory: join(directory, paths.locks) });
-    this.#changed = new ChangedFiles(deps);
+    this.#recorded = new RecordedPackages({
+      ...deps,
+      records: this.#records,
+      inTurn: (release, work) => this.#inTurn(release, work),
+      putAside: async (altered) => void (await this.#putAside(altered, ALTERED)),
+    });
     this.#logger = logger;
   }
 
@@ -83,7 +88,7 @@ export class DirectoryModuleStore implements ModuleStore {
 
   async find(release: ModuleRelease): Promise<StoredPackage | undefined> {
     const { stored, file } = await this.#see(release);
-    return stored && file && this.#asItWas(stored, file);
+    return stored && file && this.#recorded.asItWas(stored, file);
   }
 
   async peek(release: ModuleRelease): Promise<StoredPackage | undefined> {
@@ -121,7 +126,7 @@ export class DirectoryModuleStore implements ModuleStore {
   }
 
   async read(stored: StoredPackage, range?: ByteRange, purpose: ReadPurpose = 'use'): Promise<ArchiveBody> {
-    const path = this.#pathOf(stored.release);
+    const path = this.#recorded.pathOf(stored.release);
     const file = { what: 'a package', path, range, memory: this.#memory };
     const stream = await openFound(file, stored, () => this.find(stored.release));
     return reading(this.#keeping, paths.modulePackage(stored.release), { stream, purpose });
@@ -159,12 +164,8 @@ export class DirectoryModuleStore implements ModuleStore {
     return this.#inTurn(stored.release, () => this.#putAside(stored, reason));
   }
 
-  async verify({ release, sha256 }: StoredPackage): Promise<boolean> {
-    const file = await this.#look(release);
-    if (!file || (await digestOf(this.#pathOf(release))) !== sha256) return false;
-    // It is as intact where nothing can be written.
-    await this.#noteTime(release, sha256, file.mtime.getTime()).catch(() => {});
-    return true;
+  verify(stored: StoredPackage): Promise<boolean> {
+    return this.#recorded.verify(stored);
   }
 
   discard(release: ModuleRelease): Promise<void> {
@@ -181,7 +182,7 @@ export class DirectoryModuleStore implements ModuleStore {
 
   /** Ends a comparison under way; further ones are dropped. */
   close(): Promise<void> {
-    return this.#changed.close();
+    return this.#recorded.close();
   }
 
   async #put(release: ModuleRelease, file: string, record: PackageRecord): Promise<StoredPackage> {
@@ -191,13 +192,13 @@ export class DirectoryModuleStore implements ModuleStore {
     demandFirst(release, known, record);
     // It must never stand beside bytes that it does not speak of, which could have the same size.
     if (!known) await this.#records.remove(release);
-    await this.#partials.publish(file, this.#pathOf(release));
-    const { mtime = new Date() } = (await this.#look(release)) ?? {};
+    await this.#partials.publish(file, this.#recorded.pathOf(release));
+    const { mtime = new Date() } = (await this.#recorded.look(release)) ?? {};
     try {
       await this.#records.put(release, { record, mtimeMs: mtime.getTime() });
     } catch (error) {
       // On a full disk it would only be in the way.
-      await rm(this.#pathOf(release), { force: true }).catch(() => {});
+      await rm(this.#recorded.pathOf(release), { force: true }).catch(() => {});
       throw error;
     }
     this.#keeping.room.came(release, record.size);
@@ -206,7 +207,7 @@ export class DirectoryModuleStore implements ModuleStore {
 
   /** The file, and what is stored if that has the right size. */
   async #see(release: ModuleRelease): Promise<{ stored?: StoredPackage; file?: Stats }> {
-    const [kept, file] = await Promise.all([this.#records.get(release), this.#look(release)]);
+    const [kept, file] = await this.#recorded.see(release);
     if (!kept || !file) return {};
     const { record, mtimeMs } = kept;
     const storedAt = mtimeMs === undefined ? file.mtime : new Date(mtimeMs);
@@ -216,52 +217,16 @@ export class DirectoryModuleStore implements ModuleStore {
     return {};
   }
 
-  /** Itself, when it is what was stored: what was written to since is compared. */
-  async #asItWas(stored: StoredPackage, file: Stats): Promise<StoredPackage | undefined> {
-    if (isUntouched(stored, file)) return stored;
-    const { release, sha256 } = stored;
-    const isSame = await this.#changed.isSame(
-      { subject: release, sha256, file, path: this.#pathOf(release) },
-      {
-        note: (mtimeMs) => this.#noteTime(release, sha256, mtimeMs),
-        putAside: () => this.#putAsideIfStill(stored, file),
-      },
-    );
-    return isSame ? { ...stored, storedAt: file.mtime } : undefined;
-  }
-
-  /** It may have been purged meanwhile, and made anew. */
-  #putAsideIfStill(altered: StoredPackage, file: Stats): Promise<void> {
-    const { release, sha256 } = altered;
-    return this.#inTurn(release, async () => {
-      const [kept, now] = await Promise.all([this.#records.get(release), this.#look(release)]);
-      if (kept?.record.sha256 === sha256 && isStill(file, now)) await this.#putAside(altered, ALTERED);
-    });
-  }
-
   async #putAside({ release, size, sha256 }: StoredPackage, reason: string): Promise<string | undefined> {
     const id = await this.#quarantine.take(release, { size, sha256, reason });
     await this.#isGone(release);
     return id;
   }
 
-  async #noteTime(release: ModuleRelease, sha256: Sha256, mtimeMs: number): Promise<void> {
-    if ((await this.#records.get(release))?.mtimeMs === mtimeMs) return;
-    await this.#inTurn(release, async () => {
-      const kept = await this.#records.get(release);
-      if (kept && kept.record.sha256 === sha256) await this.#records.put(release, { ...kept, mtimeMs });
-    });
-  }
-
-  async #look(release: ModuleRelease): Promise<Stats | undefined> {
-    const file = await ifPresent('looking for a package', stat(this.#pathOf(release)));
-    return file?.isFile() ? file : undefined;
-  }
-
   #discardDamaged(release: ModuleRelease): Promise<void> {
     return this.#inTurn(release, async () => {
       // It may have been replaced meanwhile.
-      const [kept, file] = await Promise.all([this.#records.get(release), this.#look(release)]);
+      const [kept, file] = await this.#recorded.see(release);
       if (!kept || !file || file.size === kept.record.size || !isSettled(file)) return;
       this.#logger.warn('a stored module package is damaged and was discarded', {
         module: release.module.toString(),
@@ -274,7 +239,7 @@ export class DirectoryModuleStore implements ModuleStore {
   }
 
   async #removePackage(release: ModuleRelease): Promise<void> {
-    await ofStorage('removing a package', rm(this.#pathOf(release), { force: true }));
+    await ofStorage('removing a package', rm(this.#recorded.pathOf(release), { force: true }));
     await this.#isGone(release);
   }
 
@@ -294,9 +259,5 @@ export class DirectoryModuleStore implements ModuleStore {
 
   #homeOf(module: ModuleAddress): string {
     return join(this.#directory, paths.module(module));
-  }
-
-  #pathOf(release: ModuleRelease): string {
-    return join(this.#directory, paths.modulePackage(release));
   }
 }
