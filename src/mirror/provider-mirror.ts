@@ -10,6 +10,7 @@ import type { ArchiveStore, StoredArchive } from '../store/archive-store.ts';
 import type { ProviderVersions } from '../upstream/registry-answers.ts';
 import { type ArchiveSources, publishedTwice } from './archive-sources.ts';
 import type { DriftReports } from './drift.ts';
+import { KeptPackages, NO_PACKAGES, type PackagesByPlatform, type StoredOfVersion } from './kept-packages.ts';
 import { notStored, wantedArchive } from './not-stored.ts';
 import type { PackageHashes } from './package-hashes.ts';
 import { PairMemo } from './pair-memo.ts';
@@ -68,6 +69,7 @@ export class ProviderMirror {
   readonly #store: ArchiveStore;
   readonly #hashes: PackageHashes;
   readonly #drift: DriftReports;
+  readonly #kept: KeptPackages;
   readonly #upstreams: UpstreamAnswers;
   /** By what is stored and what upstream said. */
   readonly #versionLists = new PairMemo<readonly Version[]>();
@@ -93,6 +95,7 @@ export class ProviderMirror {
     this.#store = deps.store;
     this.#hashes = deps.hashes;
     this.#drift = deps.drift;
+    this.#kept = new KeptPackages(deps);
     this.#upstreams = new UpstreamAnswers(deps);
   }
 
@@ -121,6 +124,8 @@ export class ProviderMirror {
   /**
    * Every platform of a version with its hashes. No archive is fetched for it. A version that nobody has, or that is
    * not to be had here, is an empty list: the clients take anything else as fatal, even when they have another source.
+   * Where what is stored stands in for upstream, SHA256SUMS that is kept tells the other platforms: that they cannot be
+   * had now is no reason to say that there are none.
    * @throws HostNotAllowed
    * @throws UpstreamUnreachable, UpstreamRefused, UpstreamInvalid, IntegrityMismatch when nothing of it is stored
    */
@@ -144,10 +149,11 @@ export class ProviderMirror {
       .catch(nobodyHasIt);
 
     const stored = isForAll(upstream) ? found : sharedWith(answer, found);
-    const list = () => this.#packagesOf(provider, version, stored, answer);
+    const told = answer?.packages ?? (stale ? await this.#kept.of(upstream, provider, version, found) : NO_PACKAGES);
+    const list = () => this.#packagesOf(provider, version, stored, told);
     // Who asks for the list also asks for the hashes that it lacks: it is made anew until it has them all.
     const isFinal = [...stored.values()].every(({ h1 }) => h1);
-    const archives = isFinal ? this.#packageLists.get(found, answer ?? NO_ANSWER, list) : list();
+    const archives = isFinal ? this.#packageLists.get(found, told, list) : list();
     return { archives, isPrivate: !isForAll(upstream), freshUntil: isFinal ? freshUntil : undefined, ...stale };
   }
 
@@ -192,16 +198,16 @@ export class ProviderMirror {
     provider: ProviderAddress,
     version: Version,
     stored: StoredOfVersion,
-    answer: Release | undefined,
+    packages: PackagesByPlatform,
   ): ListedPackage[] {
     const archives = [...stored.values()].map((kept) => {
-      const told = answer?.packages.get(kept.archive.platform.toString());
+      const told = packages.get(kept.archive.platform.toString());
       const published = told?.drifted ?? told?.sha256;
       if (published && published !== kept.sha256) this.#drift.report(kept.archive, kept.sha256, published);
       this.#hashes.request(kept);
       return { archive: kept.archive, hashes: hashesOf(kept.sha256, kept.h1 ?? sameArchive(kept, told)?.h1) };
     });
-    for (const { platform, sha256, h1, drifted } of answer?.packages.values() ?? []) {
+    for (const { platform, sha256, h1, drifted } of packages.values()) {
       if (stored.has(platform.toString())) continue;
       const archive = new ProviderArchive(provider, version, platform);
       // Noticed before a restart, perhaps.
@@ -225,9 +231,6 @@ export class ProviderMirror {
     return byVersion.get(version.toString()) ?? NOTHING_STORED;
   }
 }
-
-/** Archives of one version, by platform. */
-type StoredOfVersion = ReadonlyMap<string, StoredArchive>;
 
 const NOT_FOR_ANYBODY: readonly ListedPackage[] = [];
 const NOTHING_STORED: StoredOfVersion = new Map();

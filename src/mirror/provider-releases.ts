@@ -11,6 +11,7 @@ import type { ProviderVersions, ReleaseStatement } from '../upstream/registry-an
 import { parseShasums } from '../upstream/shasums.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { packageIn, publishedTwice } from './archive-sources.ts';
+import { nameOf } from './listed-names.ts';
 import { wantedArchive } from './not-stored.ts';
 import { PairMemo } from './pair-memo.ts';
 import { NOBODY, type Policy, type Requester } from './policy.ts';
@@ -152,7 +153,7 @@ export class ProviderReleases {
     if (stored && stored.sha256 !== sha256) throw keptOtherwise(archive);
 
     const digests = files && parseShasums(files.shasums, provider.hostname.toString());
-    const listedAs = digests ? nameIn(digests, archive, sha256) : archive.filename;
+    const listedAs = digests ? nameOf(digests, archive, sha256) : archive.filename;
     if (listedAs === undefined) {
       throw new IntegrityMismatch(`SHA256SUMS of ${provider} ${version} does not list the SHA-256 ${sha256}`);
     }
@@ -240,18 +241,6 @@ function catalogueOf(stored: readonly StoredArchive[], answer: ProviderVersions 
       .sort((a, b) => Version.compare(b.version, a.version)),
     warnings: answer?.warnings ?? [],
   };
-}
-
-/** Registries name archives as they like; what a name stands for is its digest. */
-function nameIn(
-  digests: ReadonlyMap<string, Sha256>,
-  { filename, platform }: ProviderArchive,
-  sha256: Sha256,
-): string | undefined {
-  if (digests.get(filename) === sha256) return filename;
-  const names = [...digests].flatMap(([name, digest]) => (digest === sha256 ? [name] : []));
-  // Archives of two platforms may be the same.
-  return names.find((name) => name.endsWith(`_${platform}.zip`)) ?? names[0];
 }
 
 /** The clients refuse an archive over `packages` that do not fit it, and do well without any. */

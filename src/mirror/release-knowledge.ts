@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ProviderArchive } from '../address/archive.ts';
 import { type Hash, parseHash, type Sha256, sha256Of } from '../address/hash.ts';
+import { Platform } from '../address/platform.ts';
 import type { ProviderAddress } from '../address/provider.ts';
 import { hasCode } from '../errors.ts';
 import type { ReleaseFiles } from '../store/archive-store.ts';
@@ -19,6 +20,10 @@ export interface ReleaseKnowledge {
   readonly isSigned: boolean;
   /** What is wrong with the signature. */
   readonly objection: string | undefined;
+  /** Whether there is a signature at all, and a key of the registry to check it with. */
+  readonly isCheckable: boolean;
+  /** Those of which the registry tells hashes besides; it need not. */
+  readonly statedPlatforms: readonly Platform[];
   /** `undefined` when it is not listed. */
   packageOf(archive: ProviderArchive): { readonly sha256: Sha256; readonly h1: Hash | undefined } | undefined;
 }
@@ -33,13 +38,16 @@ export async function releaseKnowledge(
 ): Promise<ReleaseKnowledge> {
   const digests = files ? parseShasums(files.shasums, provider.hostname.toString()) : new Map<string, Sha256>();
   const statement = files?.statement && parseStatementFile(files.statement);
-  const objection = files && (await objectionTo(files, statement));
+  const armoredKeys = keysIn(statement);
+  const objection = files && (await objectionTo(files, armoredKeys));
   const listed = new Set(digests.values());
   return {
     digests,
     archives: [...digests].flatMap(([name, digest]) => (name.endsWith('.zip') ? [digest] : [])),
     isSigned: files !== undefined && objection === undefined,
     objection,
+    isCheckable: files?.signature !== undefined && armoredKeys.length > 0,
+    statedPlatforms: Object.keys(statement?.packages ?? {}).flatMap(platformIn),
     packageOf: ({ filename, platform }) => {
       const told = hashesIn(statement?.packages?.[platform.toString()]);
       // Publishers name archives as they like, and sign those of other products along: the registry knows which one it is.
@@ -55,11 +63,9 @@ export async function releaseKnowledge(
 
 async function objectionTo(
   { shasums, signature }: ReleaseFiles,
-  statement: ReleaseStatement | undefined,
+  armoredKeys: readonly string[],
 ): Promise<string | undefined> {
   if (!signature) return 'SHA256SUMS is not signed';
-  const keys = statement?.signing_keys.gpg_public_keys ?? [];
-  const armoredKeys = keys.flatMap(({ ascii_armor: armor }) => (typeof armor === 'string' ? [armor] : []));
   if (armoredKeys.length === 0) return 'the registry gives no key for the signature of SHA256SUMS';
   try {
     await verifySignature({ shasums, signature, armoredKeys });
@@ -67,6 +73,20 @@ async function objectionTo(
   } catch (error) {
     if (!hasCode(error, 'INTEGRITY_MISMATCH')) throw error;
     return error.message;
+  }
+}
+
+function keysIn(statement: ReleaseStatement | undefined): string[] {
+  const keys = statement?.signing_keys.gpg_public_keys ?? [];
+  return keys.flatMap(({ ascii_armor: armor }) => (typeof armor === 'string' ? [armor] : []));
+}
+
+/** None of what is no platform. */
+function platformIn(text: string): Platform[] {
+  try {
+    return [Platform.parse(text)];
+  } catch {
+    return [];
   }
 }
 

@@ -13,6 +13,7 @@ import type { PackageDocument, ReleaseChecksums, ReleaseStatement } from '../ups
 import type { Upstream } from '../upstream/upstream.ts';
 import type { DriftReports } from './drift.ts';
 import { type FirstChecksums, firstChecksums } from './first-checksums.ts';
+import { nameLike, platformsLike } from './listed-names.ts';
 import type { Release, ReleasePackage } from './release.ts';
 import { parseStatementFile, statementFile } from './release-statement.ts';
 
@@ -72,11 +73,11 @@ export class ReleaseReader {
       });
     }
     const first = await this.#firstChecksums(provider, version, checksums, document.statement);
-    const listed = platforms.length > 0 ? platforms : platformsNamedIn(checksums, document);
+    const listed = platforms.length > 0 ? platforms : platformsLike(document, checksums.digests);
 
     const packages = new Map<string, ReleasePackage>();
     for (const platform of listed) {
-      const filename = filenameFor(platform, document);
+      const filename = nameLike(document, platform);
       const sha256 = checksums.digests.get(filename);
       if (!sha256) continue;
       const archive = new ProviderArchive(provider, version, platform);
@@ -209,24 +210,4 @@ function nameIn({ shasums, digests }: ReleaseChecksums, { filename, sha256 }: Pa
   const listed = digests.get(filename);
   if (listed === undefined) return [...digests].find(([, digest]) => digest === sha256)?.[0];
   return listed === sha256 ? filename : undefined;
-}
-
-/** The name that SHA256SUMS has for another platform's archive, judging by the one that is known. */
-function filenameFor(platform: Platform, { filename, platform: known }: PackageDocument): string {
-  const suffix = `_${known}.zip`;
-  return filename.endsWith(suffix)
-    ? `${filename.slice(0, -suffix.length)}_${platform}.zip`
-    : `${filename} of ${platform}`;
-}
-
-function platformsNamedIn(checksums: ReleaseChecksums, { filename, platform: known }: PackageDocument): Platform[] {
-  const suffix = `_${known}.zip`;
-  if (!filename.endsWith(suffix)) return [known];
-  const prefix = `${filename.slice(0, -suffix.length)}_`;
-  return [...checksums.digests.keys()].flatMap((name) => {
-    const [, os, arch] = name.startsWith(prefix)
-      ? (/^([a-z0-9]+)_([a-z0-9]+)\.zip$/.exec(name.slice(prefix.length)) ?? [])
-      : [];
-    return os && arch ? [new Platform(os, arch)] : [];
-  });
 }

@@ -59,7 +59,8 @@ async function check(provider: ProviderAddress, files: ReleaseFiles): Promise<Si
   }
 }
 
-function digestOf({ shasums, signature, statement }: ReleaseFiles): string {
+/** By which it is known whether they are the same files as before. */
+export function digestOf({ shasums, signature, statement }: ReleaseFiles): string {
   const digest = createHash('sha256');
   for (const file of [shasums, signature, statement]) digest.update(`${file?.length ?? '-'}\n`).update(file ?? '');
   return digest.digest('base64');

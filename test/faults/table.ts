@@ -7,7 +7,8 @@
 export const OUTCOMES = {
   fresh: 'the answer, as ever',
   stale: 'the answer that was last known, marked with `Warning: 110` and its `Age`',
-  stored: 'what is stored of it, marked with `Warning: 110`',
+  stored:
+    'what is stored of it, marked with `Warning: 110`; in `VERSION.json` with every platform that its SHA256SUMS names',
   kept: 'what is stored of it, unmarked: upstream has said that it does not have it any more',
   empty: '`200` with no archives: "try your next source"',
   absent: '`404`, `NOT_FOUND`',
