@@ -20,8 +20,6 @@ interface Wish {
   readonly expected: readonly number[];
   /** @returns what is wrong with it */
   readonly problem: (answer: Answer) => string | undefined;
-  /** It may lack something when it says itself (`Warning`) that it is made of what is stored, because upstream is in trouble. */
-  readonly mayLack?: boolean;
 }
 
 export type Outcome =
@@ -56,7 +54,7 @@ export class Clients {
 
   /** Asks for something. Never rejects. */
   async once(): Promise<Outcome> {
-    const { kind, path, method = 'GET', headers, expected, problem, mayLack = false } = this.#wish();
+    const { kind, path, method = 'GET', headers, expected, problem } = this.#wish();
     try {
       const given = await request(`${this.#origin}${path}`, {
         dispatcher: this.#agent,
@@ -71,8 +69,6 @@ export class Clients {
       if (!expected.includes(answer.status))
         return { kind, result: 'wrong', why: `${path}: ${answer.status} ${body.toString().slice(0, 300)}` };
       const why = problem(answer);
-      if (why !== undefined && mayLack && answer.headers['warning'] !== undefined)
-        return { kind, result: 'failed', why: `${path}: ${why}, and says that upstream is in trouble` };
       return why === undefined
         ? { kind, result: String(answer.status) }
         : { kind, result: 'wrong', why: `${path}: ${why}` };
@@ -101,12 +97,10 @@ export class Clients {
 
     const wishes: readonly (() => Wish)[] = [
       () => this.#document('index.json', `${mirror}/index.json`, true),
-      () => ({
-        ...this.#document('VERSION.json', `${mirror}/${version}.json`, false, ({ body }) =>
+      () =>
+        this.#document('VERSION.json', `${mirror}/${version}.json`, false, ({ body }) =>
           String(body).includes(file.zh) ? undefined : `lacks ${file.zh}`,
         ),
-        mayLack: true,
-      }),
       () => ({ kind: 'archive', path: archive, expected: [200], problem: whole }),
       () => ({ kind: 'archive', path: archive, expected: [200], problem: whole }),
       () => ({
