@@ -4,7 +4,7 @@ WORKDIR /larder
 COPY package.json package-lock.json ./
 # With the optional packages: storage in a bucket, tracing and native configuration need them.
 RUN npm ci --include=optional --ignore-scripts
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig.json build.ts ./
 COPY src ./src
 RUN npm run build && npm prune --omit=dev --ignore-scripts
 

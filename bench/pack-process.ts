@@ -2,17 +2,17 @@
  * Makes one package of a commit as Larder does once it has fetched it, in a process of its own: the real git reads the
  * commit, its files go into a tree, the tree is packed. It says in one line of JSON how that went, see `PackReport`.
  *
- * Run with `Packing`, which takes its types away: with a compiler in the process it would be measured, too.
- * So nothing but the built Larder and Node may be imported here.
+ * Run with `Packing`, which builds it as Larder is built: with a compiler in the process it would be measured, too.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { FileTree } from '../src/upstream/module-package/file-tree.ts';
+import { readCommit } from '../src/upstream/module-package/git-commit-reader.ts';
+import { GitObjects } from '../src/upstream/module-package/git-objects.ts';
+import { packTree } from '../src/upstream/module-package/pack.ts';
 
 /** What it is given, in JSON, as its one argument. */
 export interface PackTask {
-  /** Where the built Larder is. */
-  readonly dist: string;
   /** A bare repository on this machine. */
   readonly repository: string;
   readonly commit: string;
@@ -34,19 +34,7 @@ export interface PackReport {
 const LIMITS = { download: 512e6, unpacked: 2e9, files: 50_000, time: 300_000 };
 const HOST = 'git.example.test';
 
-const { dist, repository, commit, directory } = JSON.parse(process.argv[2] ?? '') as PackTask;
-const part = (name: string) => import(pathToFileURL(join(dist, 'upstream', 'module-package', name)).href);
-const [{ FileTree }, { GitObjects }, { readCommit }, { packTree }] = (await Promise.all([
-  part('file-tree.js'),
-  part('git-objects.js'),
-  part('git-commit-reader.js'),
-  part('pack.js'),
-])) as [
-  typeof import('../src/upstream/module-package/file-tree.ts'),
-  typeof import('../src/upstream/module-package/git-objects.ts'),
-  typeof import('../src/upstream/module-package/git-commit-reader.ts'),
-  typeof import('../src/upstream/module-package/pack.ts'),
-];
+const { repository, commit, directory } = JSON.parse(process.argv[2] ?? '') as PackTask;
 
 const { signal } = new AbortController();
 const objects = await GitObjects.create({

@@ -1,15 +1,16 @@
-import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import ts from 'typescript';
+import { build } from 'esbuild';
 import { GitRepositories, type TestRepository } from '../test/support/git-repositories.ts';
 import type { PackReport, PackTask } from './pack-process.ts';
 import { type ProcessTime, runProgram, timeProgram } from './processes.ts';
 import { sourceFiles } from './source-text.ts';
 
-const DIST = fileURLToPath(new URL('../dist', import.meta.url));
-const PROCESS = new URL('./pack-process.ts', import.meta.url);
+const PROCESS = fileURLToPath(new URL('./pack-process.ts', import.meta.url));
+/** The thread that it starts. */
+const THREAD = fileURLToPath(new URL('../src/upstream/module-package/pack-worker.ts', import.meta.url));
 
 /** A git repository, and the ways to make a package of it. */
 export class Packing {
@@ -46,8 +47,7 @@ export class Packing {
     const directory = await mkdtemp(join(tmpdir(), 'larder-bench-'));
     const repository = await repositories.add('module.git', content);
     const commit = await repository.commitOf('main');
-    const program = join(directory, 'pack-process.mjs');
-    await writeFile(program, withoutTypes(await readFile(PROCESS, 'utf8')));
+    const program = await built(join(directory, 'program'));
     await runProgram('git', [
       '-C',
       repository.directory,
@@ -65,7 +65,7 @@ export class Packing {
     const directory = join(this.#directory, 'larder');
     await mkdir(directory);
     try {
-      const task: PackTask = { dist: DIST, repository: this.#repository.directory, commit: this.#commit, directory };
+      const task: PackTask = { repository: this.#repository.directory, commit: this.#commit, directory };
       const { output, ...time } = await timeProgram(process.execPath, [this.#program, JSON.stringify(task)]);
       const report = JSON.parse(output) as PackReport;
       this.#sha256 ??= report.sha256;
@@ -104,7 +104,12 @@ export class Packing {
   }
 }
 
-function withoutTypes(source: string): string {
-  const compilerOptions = { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext };
-  return ts.transpileModule(source, { compilerOptions }).outputText;
+/** @returns the program's file */
+async function built(directory: string): Promise<string> {
+  await build({
+    ...{ entryPoints: [PROCESS, THREAD], outdir: directory, entryNames: '[name]', write: true },
+    ...{ bundle: true, format: 'esm', platform: 'node', target: 'node20.19' },
+  });
+  await writeFile(join(directory, 'package.json'), JSON.stringify({ type: 'module' }));
+  return join(directory, 'pack-process.js');
 }

@@ -25,9 +25,11 @@ import { assembleOperators } from './operators.ts';
 import { assembleProviders } from './providers.ts';
 import { openShared } from './shared.ts';
 import { openStorage } from './storage.ts';
+import type { MetadataVerdict } from './store/metadata-examination.ts';
 import { HttpClient } from './upstream/http-client.ts';
 import { Relay } from './upstream/relay.ts';
 import { ServiceDiscovery } from './upstream/service-discovery.ts';
+import { prepareSignatures } from './upstream/signature.ts';
 import { loadUpstreamRules } from './upstreams.ts';
 import { assembleWarming } from './warming.ts';
 import { assembleWatching } from './watching.ts';
@@ -66,6 +68,8 @@ export interface AppDeps {
   readonly version: string;
   /** One of several processes of one machine that serve on the same port. */
   readonly worker?: { readonly line: WorkerLine; readonly place: WorkerPlace } | undefined;
+  /** What an examination of the metadata file says that was begun before. */
+  readonly examined?: Promise<MetadataVerdict> | undefined;
 }
 
 /**
@@ -83,7 +87,7 @@ export async function createApp(config: Config, deps: AppDeps): Promise<App> {
   }
 }
 
-async function assemble(config: Config, { logger, version, worker }: AppDeps, opened: Closers): Promise<App> {
+async function assemble(config: Config, { logger, version, worker, examined }: AppDeps, opened: Closers): Promise<App> {
   const isSealed = () => seal.isSealed;
   const { metadataDeadline } = config.limits;
   const watching = await assembleWatching(config, { version, outside: () => http, opened, logger });
@@ -117,6 +121,7 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
   const { keeping, quota } = keptHouse;
   const { metadataStore, leases, seal, cache, drift } = await openShared(config, {
     measured: (store) => watching.measured(store),
+    examined,
     changes,
     worker,
     opened,
@@ -289,6 +294,7 @@ async function assemble(config: Config, { logger, version, worker }: AppDeps, op
       warming.start();
       traffic.start();
       void http.prepare(policy.hostnames.map((hostname) => policy.upstream(hostname)));
+      void prepareSignatures();
       return { port, url: `${certificates.current ? 'https' : 'http'}://localhost:${port}` };
     },
     reloadCertificate: () => certificates.reload(),

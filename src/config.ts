@@ -11,11 +11,11 @@ import { explain, schema } from './config/schema.ts';
 import type { Config, Environment, Values } from './config/settings.ts';
 import { readTokenVariables } from './config/token-variables.ts';
 import { readYamlLayer } from './config/yaml-layer.ts';
+import { installed } from './installation.ts';
 
 export type { ClientToken, Config, UpstreamConfig } from './config/settings.ts';
 
-/** Found from `src/` and from `dist/` alike. */
-const DEFAULTS = fileURLToPath(new URL('../config/default.yaml', import.meta.url));
+const DEFAULTS = fileURLToPath(installed('config/default.yaml'));
 
 /**
  * The defaults of `config/default.yaml`, over them the file (`file`, else `LARDER_CONFIG`), over that the shortcuts

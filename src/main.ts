@@ -7,8 +7,9 @@ import { endWithReaders } from './cli/closed-output.ts';
 import { COMMANDS } from './cli/commands.ts';
 import { keepSdkQuiet } from './cli/quiet-sdk.ts';
 import { hasCode, type LarderError } from './errors.ts';
+import { installed } from './installation.ts';
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+const { version } = JSON.parse(readFileSync(installed('package.json'), 'utf8')) as {
   version: string;
 };
 

@@ -12,6 +12,7 @@ import { openEmbeddedMetadata } from './store/embedded-keyv.ts';
 import { paths } from './store/keys.ts';
 import type { Leases } from './store/leases.ts';
 import { LocalLeases } from './store/local-leases.ts';
+import type { MetadataVerdict } from './store/metadata-examination.ts';
 import type { MetadataStore } from './store/metadata-store.ts';
 import { PartialFiles } from './store/partial-files.ts';
 import { SealFile } from './store/seal-file.ts';
@@ -35,12 +36,14 @@ export interface Shared {
 /**
  * Opens it: in Redis, between the workers of one machine, or for this process alone.
  * @param deps.measured the store, with its operations counted
+ * @param deps.examined what is known of the metadata file already
  * @throws InvalidConfiguration, StorageFailed
  */
 export async function openShared(
   config: Config,
   deps: {
     measured: (store: MetadataStore) => MetadataStore;
+    examined?: Promise<MetadataVerdict> | undefined;
     changes: Changes;
     worker: { readonly line: WorkerLine; readonly place: WorkerPlace } | undefined;
     opened: Closers;
@@ -58,6 +61,7 @@ export async function openShared(
       : await openEmbeddedMetadata(path.join(config.data, paths.metadata), {
           logger,
           isInUse: worker && !worker.place.isAlone,
+          examined: deps.examined,
         }),
   );
   opened.add('metadata', () => metadataStore.close());

@@ -8,6 +8,7 @@ const source = path.join(import.meta.dirname, '..', 'src');
 const arrows: Record<string, readonly string[]> = {
   'changes.ts': [],
   'errors.ts': [],
+  'installation.ts': [],
   'keyed-turns.ts': [],
   'logger.ts': ['request-lines.ts'],
   'request-lines.ts': [],
@@ -61,6 +62,7 @@ const arrows: Record<string, readonly string[]> = {
     'address',
     'changes.ts',
     'errors.ts',
+    'installation.ts',
     'logger.ts',
     'request-origin.ts',
     'time-limit.ts',

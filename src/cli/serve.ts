@@ -1,8 +1,11 @@
+import path from 'node:path';
 import type { Command } from 'commander';
-import { type App, createApp, type ListeningAddress } from '../app.ts';
+import type { App, ListeningAddress } from '../app.ts';
 import { type Config, describeConfig, loadConfig } from '../config.ts';
 import { startUpMessage } from '../http/cli-snippets.ts';
 import { createLogger } from '../logger.ts';
+import { paths } from '../store/keys.ts';
+import { examineMetadata } from '../store/metadata-examination.ts';
 import type { WorkerLine } from '../workers/worker-line.ts';
 import { serveWithWorkers, shareOf, workerLine } from './serve-workers.ts';
 import { startFailure } from './start-failure.ts';
@@ -28,13 +31,16 @@ export function addServe(program: Command, version: string): void {
 }
 
 async function serve(config: Config, { version, line }: { version: string; line: WorkerLine | undefined }) {
+  // Another process does it, while this one loads what a server consists of. What workers share, the first of them examines.
+  const examined = line || config.redis ? undefined : examineMetadata(path.join(config.data, paths.metadata));
+  const { createApp } = await import('../app.ts');
   const logger = createLogger(config.log);
   const explained = (error: unknown) => {
     throw startFailure(error, config);
   };
   const worker = line && { line, place: await line.place() };
   const share = worker ? shareOf(config, config.workers) : config;
-  const app = await createApp(share, { logger, version, worker }).catch(explained);
+  const app = await createApp(share, { logger, version, worker, examined }).catch(explained);
   // Before it listens: whoever sees it listening may end it. The supervisor of a worker knows itself when it has lost patience.
   const shutdown = worker ? anyOf('SIGTERM', 'SIGINT') : firstOf('SIGTERM', 'SIGINT');
   process.on('SIGHUP', () => {

@@ -1,8 +1,6 @@
-import { spawn } from 'node:child_process';
 import { statfsSync } from 'node:fs';
-import { rename, stat } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { rename } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { Keyv, type KeyvStoreAdapter } from 'keyv';
@@ -12,9 +10,9 @@ import { StorageFailed } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { KeyvMetadataStore } from './keyv-metadata-store.ts';
 import { makeDirectory, mayNotWrite } from './make-directory.ts';
+import { examineMetadata, type MetadataVerdict, metadataFile } from './metadata-examination.ts';
 import type { MetadataStore } from './metadata-store.ts';
 
-const FILENAME = 'metadata.mdb';
 const NAMESPACE = 'larder';
 /** Everything here is a memory look-up or a write to the page cache: more means that the disk is in trouble. */
 const TIME_LIMIT_MS = 1_000;
@@ -25,8 +23,6 @@ const SPARE_BYTES = 256 * 1024;
 const PRUNE_BATCH = 100;
 /** Where there is no file. */
 const ENTRIES_IN_MEMORY = 20_000;
-/** Enough to read a few gigabytes. */
-const EXAMINATION_LIMIT_MS = 30_000;
 
 /**
  * Metadata in a file of its own, for a process without Redis. Several processes may share it.
@@ -36,17 +32,18 @@ const EXAMINATION_LIMIT_MS = 30_000;
  * Where nothing may be written, it is kept in memory instead.
  *
  * @param deps.isInUse other workers have it open: then it is not damaged, and not to be moved away from under them
+ * @param deps.examined what an examination that was begun before says of the file
  * @throws StorageFailed when the file cannot be opened
  */
 export async function openEmbeddedMetadata(
   directory: string,
-  deps: { logger: Logger; isInUse?: boolean | undefined },
+  deps: { logger: Logger; isInUse?: boolean | undefined; examined?: Promise<MetadataVerdict> | undefined },
 ): Promise<MetadataStore> {
-  const file = join(directory, FILENAME);
+  const file = metadataFile(directory);
   try {
     // What upstreams and operators say may hold secrets.
     await makeDirectory(directory, { mode: 0o700 });
-    if (!deps.isInUse && (await examine(file)) === 'damaged') {
+    if (!deps.isInUse && (await (deps.examined ?? examineMetadata(directory))) === 'damaged') {
       const aside = `${file}.damaged`; // one is kept, so that they cannot pile up
       await rename(file, aside);
       deps.logger.warn('the metadata file is damaged: it was moved aside and a new one begun', { movedTo: aside });
@@ -238,44 +235,4 @@ function readRecord(place: string, record: string): { value: string; expires: nu
 
 function checksum(place: string, rest: string): string {
   return crc32(rest, crc32(place)).toString(16);
-}
-
-/** Reads every page and writes one entry. Whatever a damaged file does to a process, it does to this one. */
-const EXAMINATION = `
-  const { open } = require(process.argv[1]);
-  try {
-    const db = open({ path: process.argv[2], noSubdir: true, encoding: 'string', noSync: true, overlappingSync: false });
-    for (const { value } of db.getRange({ snapshot: false })) value.length;
-    db.putSync('examined', '');
-    db.removeSync('examined');
-    process.exit(0);
-  } catch (error) {
-    // LMDB's own codes are negative; the operating system's are not about the file's contents.
-    process.exit(error.code > 0 ? 0 : 1);
-  }`;
-
-/**
- * LMDB maps its file into memory and trusts it: a damaged one ends the process by a signal, at start or at any read.
- * So a process made for it opens the file first.
- */
-async function examine(file: string): Promise<'usable' | 'damaged'> {
-  const found = await stat(file).catch(() => undefined);
-  if (found === undefined) return 'usable';
-  if (!found.isFile()) return 'damaged';
-  const lmdb = createRequire(import.meta.url).resolve('lmdb');
-  const child = spawn(process.execPath, ['--eval', EXAMINATION, lmdb, file], { stdio: 'ignore' });
-  return new Promise((resolve) => {
-    let timedOut = false;
-    const timer = setTimeout(() => {
-      timedOut = true;
-      child.kill('SIGKILL');
-    }, EXAMINATION_LIMIT_MS);
-    const settle = (verdict: 'usable' | 'damaged') => {
-      clearTimeout(timer);
-      resolve(verdict);
-    };
-    // Too slow to tell, or no process to be had: nothing speaks against the file.
-    child.once('error', () => settle('usable'));
-    child.once('exit', (code, signal) => settle(timedOut || (code === 0 && signal === null) ? 'usable' : 'damaged'));
-  });
 }

@@ -13,7 +13,7 @@ import { runClient, workspace } from '../support/client.ts';
 import { Internet, REGISTRY } from '../support/internet.ts';
 import { describeWith } from '../support/requirements.ts';
 
-/** Compiling takes six seconds of a processor, and there may be little of one to have. */
+/** There may be little of a processor to have. */
 const BUILD_LIMIT_MS = 180_000;
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -22,14 +22,12 @@ let built: string;
 beforeAll(async () => {
   built = await mkdtemp(join(tmpdir(), 'larder-built-'));
   for (const name of ['node_modules', 'config', 'assets']) await symlink(join(ROOT, name), join(built, name));
-  // It is built already, and less thoroughly.
+  // It is built already.
   const about = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as { scripts: Record<string, string> };
   const scripts = { ...about.scripts, build: 'true' };
   await writeFile(join(built, 'package.json'), JSON.stringify({ ...about, scripts }));
-  const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
-  // Types have been checked elsewhere; here it is what comes out that matters.
-  const args = ['-p', join(ROOT, 'tsconfig.build.json'), '--noCheck', '--outDir', join(built, 'dist')];
-  await promisify(execFile)(process.execPath, [compiler, ...args]);
+  const args = ['--import', 'tsx', join(ROOT, 'build.ts'), join(built, 'dist')];
+  await promisify(execFile)(process.execPath, args, { cwd: ROOT });
   return () => rm(built, { recursive: true, force: true });
 }, BUILD_LIMIT_MS);
 

@@ -3,10 +3,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type RequestHandler, Router } from 'express';
+import { installed } from '../../installation.ts';
 import { allowOnly } from '../request-guards.ts';
 
-/** Beside the sources and beside what is built of them. */
-const DIRECTORY = fileURLToPath(new URL('../../../assets/ui', import.meta.url));
+const DIRECTORY = fileURLToPath(installed('assets/ui'));
 
 const MEDIA_TYPES = {
   'dashboard.css': 'text/css; charset=utf-8',
