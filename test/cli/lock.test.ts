@@ -3,17 +3,16 @@ import { chmod, lstat, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { packageOf, startScene } from '../mirror/scene.ts';
 import { afterTest } from '../support/after-test.ts';
+import { larderCommand } from '../support/built-program.ts';
 import { runLarder } from '../support/command.ts';
 
 const TOKEN = 'token-of-the-operators';
 const config = { access: { tokens: [{ name: 'ops', token: TOKEN, roles: ['admin'] }] } };
 /** Several processes are started one after the other. */
 const PROCESSES = { timeout: 120_000 };
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 async function begin() {
   const scene = await startScene({ config, providers: [] });
@@ -94,7 +93,7 @@ describe('larder lock', () => {
     const { here, larder, bare, full, registry } = await begin();
     await registry.stop();
     await larder.close();
-    const child = spawn(process.execPath, ['--import', 'tsx', MAIN, 'lock', '-', ...here], {
+    const child = spawn(process.execPath, await larderCommand('lock', '-', ...here), {
       env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir() },
     });
     child.stdin.end(bare);

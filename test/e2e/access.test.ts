@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { afterTest } from '../support/after-test.ts';
+import { larderCommand } from '../support/built-program.ts';
 import { type ClientResult, mirrorCliConfig, runClient, workspace } from '../support/client.ts';
 import { HttpClient } from '../support/http.ts';
 import { Internet, REGISTRY } from '../support/internet.ts';
@@ -253,8 +253,7 @@ it('larder rotate-links --revoke takes back all links of a running server', { ti
   const link = await linkFor(TOKEN);
   expect((await get(link)).status).toBe(200);
 
-  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-  const args = ['--import', 'tsx', main, 'rotate-links', '--config', larder.setup.configFile, '--revoke'];
+  const args = await larderCommand('rotate-links', '--config', larder.setup.configFile, '--revoke');
   const { stdout } = await promisify(execFile)(process.execPath, args, { env: { PATH: process.env['PATH'] ?? '' } });
   expect(stdout).toContain('refused within seconds');
 

@@ -1,35 +1,16 @@
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import { beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { afterTest } from '../support/after-test.ts';
+import { programDirectory } from '../support/built-program.ts';
 import { CertificateAuthority } from '../support/certificates.ts';
 import { runClient, workspace } from '../support/client.ts';
 import { Internet, REGISTRY } from '../support/internet.ts';
 import { describeWith } from '../support/requirements.ts';
-
-/** There may be little of a processor to have. */
-const BUILD_LIMIT_MS = 180_000;
-
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-
-let built: string;
-beforeAll(async () => {
-  built = await mkdtemp(join(tmpdir(), 'larder-built-'));
-  for (const name of ['node_modules', 'config', 'assets']) await symlink(join(ROOT, name), join(built, name));
-  // It is built already.
-  const about = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as { scripts: Record<string, string> };
-  const scripts = { ...about.scripts, build: 'true' };
-  await writeFile(join(built, 'package.json'), JSON.stringify({ ...about, scripts }));
-  const args = ['--import', 'tsx', join(ROOT, 'build.ts'), join(built, 'dist')];
-  await promisify(execFile)(process.execPath, args, { cwd: ROOT });
-  return () => rm(built, { recursive: true, force: true });
-}, BUILD_LIMIT_MS);
 
 // A terminal sends Ctrl-C to all that run in it; a service manager's SIGTERM reaches npm alone.
 it.each([
@@ -43,7 +24,7 @@ it.each([
   const config = join(directory, 'larder.yaml');
   await writeFile(config, JSON.stringify({ listen: { host: '127.0.0.1', port: 0 }, data: join(directory, 'data') }));
   const started = spawn('npm', ['start', '--', '--config', config], {
-    cwd: built,
+    cwd: await programDirectory(),
     // npm would look for news of itself.
     env: { PATH: process.env['PATH'] ?? '', HOME: directory, npm_config_update_notifier: 'false' },
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -83,7 +64,7 @@ describeWith(['terraform'], 'the built program, started as the README says', () 
     const config = { listen: { host: '127.0.0.1', port: 0 }, ...internet.larderConfig() };
     await writeFile(join(directory, 'larder.yaml'), JSON.stringify(config));
 
-    const server = spawn(process.execPath, [join(built, 'dist/main.js'), 'serve'], {
+    const server = spawn(process.execPath, [join(await programDirectory(), 'dist/main.js'), 'serve'], {
       cwd: directory,
       env: {
         ...internet.env,

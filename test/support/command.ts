@@ -1,11 +1,9 @@
 import { spawn } from 'node:child_process';
 import { tmpdir } from 'node:os';
-import { fileURLToPath } from 'node:url';
+import { larderCommand } from './built-program.ts';
 import { namesForChild } from './loopback-network.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-const NETWORK = new URL('./loopback-network.ts', import.meta.url).href;
-/** A command starts from the sources, which takes seconds on a busy machine. */
+/** Commands take seconds on a busy machine. */
 const LIMIT_MS = 60_000;
 
 export interface CommandResult {
@@ -16,12 +14,12 @@ export interface CommandResult {
   lines(): Record<string, unknown>[];
 }
 
-/** Runs `larder …` from the sources, without a terminal, on the tests' internet. */
+/** Runs `larder …` as it is built, without a terminal, on the tests' internet. */
 export async function runLarder(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<CommandResult> {
-  const child = spawn(process.execPath, ['--import', 'tsx', '--import', NETWORK, MAIN, ...args], {
+  const child = spawn(process.execPath, await larderCommand(...args), {
     env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), ...namesForChild(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

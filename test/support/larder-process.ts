@@ -1,12 +1,10 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { afterTest } from './after-test.ts';
+import { larderCommand } from './built-program.ts';
 import type { LarderSetup } from './larder-setup.ts';
 import { namesForChild } from './loopback-network.ts';
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-const NETWORK = new URL('./loopback-network.ts', import.meta.url).href;
 const START_LIMIT_MS = 90_000;
 
 export interface ProcessEnd {
@@ -33,25 +31,14 @@ export interface LarderProcess {
 }
 
 /**
- * Starts `larder serve` from the sources, on the tests' internet, and resolves once it listens. Inside a test it is killed at the end of it.
+ * Starts `larder serve` as it is built, on the tests' internet, and resolves once it listens. Inside a test it is killed at the end of it.
  * @throws with its output, if it ends before or says nothing for too long.
  */
 export async function startLarderProcess(
   setup: LarderSetup,
   options: { env?: Readonly<Record<string, string>>; args?: readonly string[]; startLimitMs?: number } = {},
 ): Promise<LarderProcess> {
-  const args = [
-    '--max-semi-space-size=8',
-    '--import',
-    'tsx',
-    '--import',
-    NETWORK,
-    MAIN,
-    'serve',
-    '--config',
-    setup.configFile,
-    ...(options.args ?? []),
-  ];
+  const args = await larderCommand('serve', '--config', setup.configFile, ...(options.args ?? []));
   const child = spawn(process.execPath, args, {
     env: { PATH: process.env['PATH'] ?? '', HOME: setup.dataDirectory, ...namesForChild(), ...options.env },
     stdio: ['ignore', 'ignore', 'pipe'],
