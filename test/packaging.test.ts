@@ -1,7 +1,8 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { programDirectory } from './support/built-program.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const text = (name: string) => readFileSync(join(ROOT, name), 'utf8');
@@ -189,3 +190,15 @@ function dockerfile(source: string): { name: string; words: string[] }[] {
       return { name, words };
     });
 }
+
+it('every thread that the sources start has its program beside the built one', async () => {
+  const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.ts'),
+  );
+  const threads = sources.flatMap((file) =>
+    [...text(join('src', file)).matchAll(/startWorker\(import\.meta\.url, '([^']+)'/g)].map(([, name]) => name),
+  );
+  expect(threads.length).toBeGreaterThan(0);
+  const built = readdirSync(join(await programDirectory(), 'dist'));
+  expect(built).toEqual(expect.arrayContaining(threads.map((name) => `${name}.js`)));
+});
