@@ -24,6 +24,11 @@ const compose = parse(text('docker-compose.yml')) as {
   volumes: Record<string, unknown>;
 };
 const services = Object.entries(compose.services);
+const sources = new Map(
+  readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts'))
+    .map((file) => [file, text(join('src', file))]),
+);
 const instructions = dockerfile(text('Dockerfile'));
 const settings = parse(text('config/default.yaml')) as { listen: { port: number } };
 const configuration = ['config.ts', 'config/schema.ts'].map((name) => text(`src/${name}`)).join('\n');
@@ -122,15 +127,19 @@ it('what the image is made of is sent to whoever builds it', () => {
 });
 
 it('what the program reads beside its code is in the image', () => {
-  const read = [text('src/http/ui/assets.ts'), text('src/config.ts'), text('src/main.ts')].flatMap((source) =>
-    [...source.matchAll(/new URL\('((?:\.\.\/)+[^']+)', import\.meta\.url\)/g)].map(
-      ([, path = '']) => path.replace(/^(\.\.\/)+/, '').split('/')[0],
-    ),
+  const read = [...sources.values()].flatMap((source) =>
+    [...source.matchAll(/\binstalled\('([^']+)'\)/g)].map(([, path = '']) => path.split('/')[0]),
   );
   expect(read.sort()).toEqual(['assets', 'config', 'package.json']);
   const last = instructions.slice(instructions.findLastIndex(({ name }) => name === 'FROM'));
   const present = last.filter(({ name }) => name === 'COPY').flatMap(({ words }) => words);
   expect(present).toEqual(expect.arrayContaining(read));
+});
+
+it('no other file is looked for beside a source: built, there is another one in its place', () => {
+  const looking = [...sources].filter(([, source]) => /new URL\(\s*['`]\.\.?\//.test(source));
+  // Which know where they will be.
+  expect(looking.map(([file]) => file).sort()).toEqual(['installation.ts', 'worker-file.ts']);
 });
 
 it('the image has the optional packages', () => {
@@ -192,11 +201,8 @@ function dockerfile(source: string): { name: string; words: string[] }[] {
 }
 
 it('every thread that the sources start has its program beside the built one', async () => {
-  const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((file) =>
-    file.endsWith('.ts'),
-  );
-  const threads = sources.flatMap((file) =>
-    [...text(join('src', file)).matchAll(/startWorker\(import\.meta\.url, '([^']+)'/g)].map(([, name]) => name),
+  const threads = [...sources.values()].flatMap((source) =>
+    [...source.matchAll(/startWorker\(import\.meta\.url, '([^']+)'/g)].map(([, name]) => name),
   );
   expect(threads.length).toBeGreaterThan(0);
   const built = readdirSync(join(await programDirectory(), 'dist'));
