@@ -23,6 +23,9 @@ export interface UpstreamAnswer<T> {
   readonly freshUntil?: number | undefined;
 }
 
+/** What a sealed mirror goes by. */
+const AS_STORED = { freshUntil: Number.POSITIVE_INFINITY } as const;
+
 /** Asks upstreams, and says when what is stored has to stand in for their answer. */
 export class UpstreamAnswers {
   readonly #isSealed: () => boolean;
@@ -56,8 +59,10 @@ export class UpstreamAnswers {
     haveStored: boolean | (() => Promise<boolean>),
     wanted: Wanted,
   ): Promise<UpstreamAnswer<T>> {
+    const isThere = async () => (typeof haveStored === 'boolean' ? haveStored : haveStored());
+    // Remembered lists name what is not here: a sealed mirror offers only what it can give.
+    if (this.#isSealed() && (await isThere())) return AS_STORED;
     try {
-      // Remembered lists name what is not here: a sealed mirror offers only what it can give.
       this.demandOpen(upstream, wanted);
       const { value, fetchedAt, stale, freshUntil } = await read();
       this.demandOpen(upstream, wanted);
@@ -66,9 +71,9 @@ export class UpstreamAnswers {
       return { answer: value, stale: { stale: { ageSeconds, reason: stale.reason.message } } };
     } catch (error) {
       const isSealed = this.#isSealed();
-      const standsIn = typeof haveStored === 'boolean' ? haveStored : await haveStored();
-      if (!standsIn || !(error instanceof Error)) throw isSealed ? notStored(upstream, wanted) : error;
-      if (hasCode(error, 'NOT_FOUND') || isSealed) return {};
+      if (!(await isThere()) || !(error instanceof Error)) throw isSealed ? notStored(upstream, wanted) : error;
+      if (isSealed) return AS_STORED;
+      if (hasCode(error, 'NOT_FOUND')) return {};
       loggerFor(upstream.origin, this.#logger).warn('answered from what is stored', {
         upstream: upstream.hostname.toString(),
         error,
