@@ -24,6 +24,8 @@ const REMAIN_PACKAGES = [
   '@opentelemetry/*',
   // Loaded when a certificate is to be made.
   'selfsigned',
+  // No package of ours: `debug` does without it, and what the tests bring along has no place in the result.
+  'supports-color',
 ];
 
 const [directory = 'dist'] = process.argv.slice(2);

@@ -142,6 +142,29 @@ it('no other file is looked for beside a source: built, there is another one in 
   expect(looking.map(([file]) => file).sort()).toEqual(['installation.ts', 'worker-file.ts']);
 });
 
+it('every thread that the sources start has its program beside the built one', async () => {
+  const threads = [...sources.values()].flatMap((source) =>
+    [...source.matchAll(/startWorker\(import\.meta\.url, '([^']+)'/g)].map(([, name]) => name),
+  );
+  expect(threads.length).toBeGreaterThan(0);
+  const built = readdirSync(join(await programDirectory(), 'dist'));
+  expect(built).toEqual(expect.arrayContaining(threads.map((name) => `${name}.js`)));
+});
+
+it('what is built holds no package that development alone needs: it would come without its licence', async () => {
+  const dist = join(await programDirectory(), 'dist');
+  const maps = readdirSync(dist).filter((file) => file.endsWith('.map'));
+  const files = maps.flatMap(
+    (file) => (JSON.parse(readFileSync(join(dist, file), 'utf8')) as { sources: string[] }).sources,
+  );
+  const held = new Set(
+    files.flatMap((file) => /node_modules\/(?:.*node_modules\/)?(?:@[^/]+\/)?[^/]+/.exec(file) ?? []),
+  );
+  expect(held).toContain('node_modules/express');
+  const { packages } = JSON.parse(text('package-lock.json')) as { packages: Record<string, { dev?: true }> };
+  expect([...held].filter((name) => packages[name]?.dev !== undefined)).toEqual([]);
+});
+
 it('the image has the optional packages', () => {
   const install = instructions.find(({ name, words }) => name === 'RUN' && words.includes('ci'));
   expect(install?.words).toContain('--include=optional');
@@ -199,12 +222,3 @@ function dockerfile(source: string): { name: string; words: string[] }[] {
       return { name, words };
     });
 }
-
-it('every thread that the sources start has its program beside the built one', async () => {
-  const threads = [...sources.values()].flatMap((source) =>
-    [...source.matchAll(/startWorker\(import\.meta\.url, '([^']+)'/g)].map(([, name]) => name),
-  );
-  expect(threads.length).toBeGreaterThan(0);
-  const built = readdirSync(join(await programDirectory(), 'dist'));
-  expect(built).toEqual(expect.arrayContaining(threads.map((name) => `${name}.js`)));
-});
