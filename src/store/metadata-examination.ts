@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -38,8 +38,14 @@ export async function examineMetadata(directory: string): Promise<MetadataVerdic
   const found = await stat(file).catch(() => undefined);
   if (found === undefined) return 'usable';
   if (!found.isFile()) return 'damaged';
-  const lmdb = createRequire(import.meta.url).resolve('lmdb');
-  const child = spawn(process.execPath, ['--eval', EXAMINATION, lmdb, file], { stdio: 'ignore' });
+  let child: ChildProcess;
+  try {
+    const lmdb = createRequire(import.meta.url).resolve('lmdb');
+    child = spawn(process.execPath, ['--eval', EXAMINATION, lmdb, file], { stdio: 'ignore' });
+  } catch {
+    // Without memory for a process it is no event: nothing speaks against the file either.
+    return 'usable';
+  }
   return new Promise((resolve) => {
     let timedOut = false;
     const timer = setTimeout(() => {
