@@ -72,6 +72,8 @@ export class KeptPackages {
     const key = `${policy} ${digestOf(files)}`;
     const known = this.#known.get(key) ?? this.#check(provider, files, policy, release);
     this.#known.set(key, known);
+    // What could not be checked once may be the next time.
+    known.catch(() => this.#known.delete(key));
     return known;
   }
 
