@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { runLarder } from '../support/command.ts';
 
-/** A process is started from the sources. */
+/** Half of Larder is loaded, or a process started. */
 const PROCESS = { timeout: 60_000 };
 const names = Object.keys(COMMANDS);
 
