@@ -9,7 +9,7 @@ import { afterTest } from '../support/after-test.ts';
 import { runLarder } from '../support/command.ts';
 import { larderSetup } from '../support/larder-setup.ts';
 
-/** A process is started from the sources. */
+/** A process is started. */
 const PROCESS = { timeout: 60_000 };
 
 const listenError = (code: string) => Object.assign(new Error(code), { code, syscall: 'listen' });

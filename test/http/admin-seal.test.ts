@@ -142,7 +142,7 @@ describe('sealing through the door for operators', () => {
   });
 });
 
-// Each command is a process that is started from the sources.
+// Each command is a process.
 describe('larder seal', { timeout: 120_000 }, () => {
   it('seals, tells and opens, and says why when it cannot', async () => {
     const { larder, index } = await begin();

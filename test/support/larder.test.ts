@@ -8,7 +8,7 @@ import type { PublishedVersion } from './published-provider.ts';
 import { requirement } from './requirements.ts';
 import { UpstreamRegistry } from './upstream-registry.ts';
 
-/** Starting from the sources takes seconds on a busy machine. */
+/** Starting takes seconds on a busy machine. */
 const PROCESS_TEST = { timeout: 90_000 };
 
 let registry: UpstreamRegistry;
