@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import type { Request, Response } from 'express';
 import type { Sha256 } from '../address/hash.ts';
@@ -141,22 +140,21 @@ async function sendBody(res: Response, body: ArchiveBody, begin: () => number | 
 }
 
 /** Resolves when there is something to read or the stream is over. @throws what the stream failed with */
-async function firstBytes(body: Readable): Promise<void> {
-  if (body.readableLength > 0 || body.readableEnded) return;
-  if (body.errored) throw body.errored;
-  const settled = new AbortController();
-  const { signal } = settled;
-  try {
-    // `close` alone is a stream that was destroyed without an error: the client went away.
-    await Promise.race([
-      once(body, 'readable', { signal }),
-      once(body, 'end', { signal }),
-      once(body, 'close', { signal }),
-    ]);
-  } finally {
-    settled.abort();
-  }
+function firstBytes(body: Readable): Promise<void> {
+  if (body.errored) return Promise.reject(body.errored);
+  if (body.readableLength > 0 || body.readableEnded || body.closed) return Promise.resolve();
+  return new Promise((resolve, reject) => {
+    const settle = () => {
+      for (const event of SETTLING) body.off(event, settle);
+      if (body.errored) reject(body.errored);
+      else resolve();
+    };
+    for (const event of SETTLING) body.on(event, settle);
+  });
 }
+
+/** `close` alone is a stream that was destroyed without an error: the client went away. */
+const SETTLING = ['readable', 'end', 'close', 'error'] as const;
 
 /**
  * Copies until the stream ends or the answer is closed; resolves to the number of bytes. Leaves ending to the caller.
