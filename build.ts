@@ -2,7 +2,8 @@
  * Builds Larder into dist/, or into a new directory that is named: few files instead of the thousand modules that it and its packages consist of, since finding,
  * reading and linking each of them was most of a start. Types are not looked at here: `npm run typecheck` does.
  */
-import { rm } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { build } from 'esbuild';
 
 /** Threads are started from files of their own, beside the program: see src/worker-file.ts. */
@@ -29,12 +30,12 @@ const REMAIN_PACKAGES = [
 ];
 
 const [directory = 'dist'] = process.argv.slice(2);
-// Nothing else is ever in it. Of what somebody names, nothing is removed.
-if (directory === 'dist') await rm(new URL('dist', import.meta.url), { recursive: true, force: true });
-const { metafile } = await build({
+const { metafile, outputFiles } = await build({
   absWorkingDir: import.meta.dirname,
   entryPoints: PROGRAMS,
   outdir: directory,
+  // Below: a build that fails leaves what was built before.
+  write: false,
   // Flat: what is found relative to a file directly in src/ is found from every file of the result as well.
   entryNames: '[name]',
   bundle: true,
@@ -63,3 +64,11 @@ for (const [file, { imports }] of Object.entries(metafile.inputs)) {
     throw new Error(`${file} imports ${path} while it runs: name the package in REMAIN_PACKAGES`);
   }
 }
+
+const target = resolve(import.meta.dirname, directory);
+// Nothing else is ever in it. Of what somebody names, nothing is removed.
+if (directory === 'dist') await rm(target, { recursive: true, force: true });
+await mkdir(target, { recursive: true });
+// The program can be started by its name.
+const modeOf = (text: string) => (text.startsWith('#!') ? 0o755 : 0o644);
+await Promise.all(outputFiles.map(({ path, contents, text }) => writeFile(path, contents, { mode: modeOf(text) })));
