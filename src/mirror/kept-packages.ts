@@ -6,6 +6,7 @@ import type { Version } from '../address/version.ts';
 import { hasCode, LarderError } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { ArchiveStore, ReleaseFiles, StoredArchive } from '../store/archive-store.ts';
+import { settledWithin } from '../time-limit.ts';
 import type { SignaturePolicy, Upstream } from '../upstream/upstream.ts';
 import { nameLike, nameOf, platformsLike } from './listed-names.ts';
 import { PairMemo } from './pair-memo.ts';
@@ -14,6 +15,8 @@ import { type ReleaseKnowledge, releaseKnowledge } from './release-knowledge.ts'
 import { digestOf } from './signature-states.ts';
 
 const MAX_REMEMBERED = 1_000;
+/** Whoever asks has waited for upstream already, and does so for ten seconds in all. */
+const READING_LIMIT_MS = 1_000;
 
 /** By platform, `linux_amd64`. */
 export type PackagesByPlatform = ReadonlyMap<string, ReleasePackage>;
@@ -62,7 +65,7 @@ export class KeptPackages {
     const release = `${provider} ${version}`;
     let files: ReleaseFiles | undefined;
     try {
-      files = await this.#store.getRelease(provider, version);
+      files = await settledWithin(this.#store.getRelease(provider, version), READING_LIMIT_MS);
     } catch (error) {
       // What is stored can be told of all the same.
       if (!hasCode(error, 'STORAGE_FAILED')) throw error;
