@@ -79,6 +79,8 @@ export async function assembleModules(
   });
   const store = await storage.openModules({ keeping });
   opened.add('the module store', () => store.close());
+  const makings = new ModulePackages({ http, git, limits, logger });
+  opened.add('making packages', () => makings.close());
   const packages = new PackageCache({
     tracer: deps.tracer,
     store,
@@ -89,7 +91,7 @@ export async function assembleModules(
   });
   opened.add('packages', () => packages.close());
   const metadata = new ModuleMetadata({ upstreams, registry: new ModuleRegistry({ http }), logger });
-  const sources = new ModuleSources({ metadata, packages: new ModulePackages({ http, git, limits, logger }) });
+  const sources = new ModuleSources({ metadata, packages: makings });
   const moved = new MovedModules({
     sources,
     store,

@@ -1,6 +1,7 @@
-import type { Worker } from 'node:worker_threads';
 import pLimit from 'p-limit';
 import { type Hash, parseHash } from '../address/hash.ts';
+import { Threads } from '../threads.ts';
+import { unlessAborted } from '../time-limit.ts';
 import { startWorker } from '../worker-file.ts';
 import type { HashOutcome } from './package-hash-worker.ts';
 
@@ -20,13 +21,17 @@ const WORKER_HEAP_MIB = 512;
 
 /**
  * Computes package hashes in worker threads, which keeps requests fast meanwhile and keeps a hostile zip from taking
- * the process down. Threads are kept for the next file and do not keep the process alive.
+ * the process down.
  */
 export class PackageHasher {
   readonly #limit: ReturnType<typeof pLimit>;
   readonly #timeLimitMs: number;
-  readonly #idle = new Set<Worker>();
-  readonly #busy = new Set<Worker>();
+  readonly #threads = new Threads<string, HashOutcome>({
+    start: () =>
+      startWorker(import.meta.url, 'package-hash-worker', {
+        resourceLimits: { maxOldGenerationSizeMb: WORKER_HEAP_MIB },
+      }),
+  });
   #closed = false;
 
   /** `concurrency` counts files hashed at once; each takes about one processor. */
@@ -48,72 +53,32 @@ export class PackageHasher {
   async hash(path: string): Promise<PackageHash> {
     return this.#limit(async () => {
       if (this.#closed) return { reason: 'Larder is shutting down' };
-      const worker = this.#take();
-      try {
-        return await this.#ask(worker, path);
-      } finally {
-        this.#release(worker);
-      }
+      const outcome = await this.#ask(path);
+      if ('reason' in outcome) return outcome;
+      const { hash, unpacked } = outcome;
+      return { hash: parseHash(hash), ...(unpacked !== undefined && { unpacked: parseHash(unpacked) }) };
     });
   }
 
   /** Ends the threads; files still being hashed have a `reason` then. */
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.all([...this.#idle, ...this.#busy].map((worker) => worker.terminate()));
+    await this.#threads.close();
   }
 
-  #take(): Worker {
-    const [idle] = this.#idle;
-    const worker = idle ?? this.#start();
-    this.#idle.delete(worker);
-    this.#busy.add(worker);
-    worker.ref();
-    return worker;
-  }
-
-  #start(): Worker {
-    const resourceLimits = { maxOldGenerationSizeMb: WORKER_HEAP_MIB };
-    const worker = startWorker(import.meta.url, 'package-hash-worker', { resourceLimits });
-    worker.on('exit', () => {
-      this.#idle.delete(worker);
-      this.#busy.delete(worker);
-    });
-    // Without a listener, a thread that dies would take the process with it. Whoever waits hears of it by `exit`.
-    worker.on('error', () => {});
-    return worker;
-  }
-
-  #release(worker: Worker): void {
-    if (!this.#busy.delete(worker)) return;
-    worker.unref();
-    this.#idle.add(worker);
-  }
-
-  async #ask(worker: Worker, path: string): Promise<PackageHash> {
-    let timer: NodeJS.Timeout | undefined;
-    let reason = 'the thread that was hashing it ended';
-    const onError = (error: Error) => {
-      reason = error.message;
-    };
-    let onExit = () => {};
-    let onMessage = (_: HashOutcome) => {};
-    const outcome = await new Promise<HashOutcome>((resolve) => {
-      onExit = () => resolve({ reason });
-      onMessage = resolve;
-      worker.on('error', onError).on('exit', onExit).on('message', onMessage);
-      timer = setTimeout(() => {
-        // Not waited for: a thread that hangs on its disk does not end before the disk answers.
-        this.#busy.delete(worker);
-        void worker.terminate();
-        resolve({ reason: `it took longer than ${this.#timeLimitMs / 1000} s` });
-      }, this.#timeLimitMs);
-      worker.postMessage(path);
-    });
-    clearTimeout(timer);
-    worker.off('error', onError).off('exit', onExit).off('message', onMessage);
-    if ('reason' in outcome) return outcome;
-    const { hash, unpacked } = outcome;
-    return { hash: parseHash(hash), ...(unpacked !== undefined && { unpacked: parseHash(unpacked) }) };
+  async #ask(path: string): Promise<HashOutcome> {
+    const limit = new AbortController();
+    const timer = setTimeout(
+      () => limit.abort(new Error(`it took longer than ${this.#timeLimitMs / 1000} s`)),
+      this.#timeLimitMs,
+    );
+    try {
+      // A thread that hangs on its disk does not end before the disk answers: it is not waited for.
+      return await unlessAborted(this.#threads.run(path, limit.signal), limit.signal);
+    } catch (error) {
+      return { reason: (error as Error).message };
+    } finally {
+      clearTimeout(timer);
+    }
   }
 }

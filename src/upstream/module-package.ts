@@ -13,7 +13,7 @@ import type { HttpClient } from './http-client.ts';
 import { FileTree } from './module-package/file-tree.ts';
 import type { GitSource } from './module-package/git-source.ts';
 import type { LocationChecksum, ModuleLocation } from './module-package/module-location.ts';
-import { packTree } from './module-package/pack.ts';
+import { packThreads, packTree } from './module-package/pack.ts';
 import type { PackageLimits } from './module-package/package-limits.ts';
 import { unpackArchive } from './module-package/unpack.ts';
 import { stored } from './module-package/work-files.ts';
@@ -59,6 +59,7 @@ export class ModulePackages {
   readonly #logger: Logger;
   readonly #turns = new LRUCache<string, LimitFunction>({ max: MAX_QUEUES });
   readonly #packing = pLimit(PACKED_AT_A_TIME);
+  readonly #threads = packThreads();
 
   constructor(deps: {
     http: HttpClient;
@@ -88,9 +89,11 @@ export class ModulePackages {
     const directory = await stored(mkdtemp(join(parent, 'package-')));
     const host = hostOf(location);
     const tree = new FileTree({ directory, limits: this.#limits, host });
+    // While it is being fetched.
+    this.#threads.prepare();
     const fingerprint = await this.#turnOf(host)(() => this.#fill(tree, location, access, directory, signal));
     const { danglingLinks, ...packed } = await this.#packing(() =>
-      packTree(tree, { subdir: location.subdir, directory, signal }),
+      packTree(tree, { subdir: location.subdir, directory, signal, threads: this.#threads }),
     );
     if (danglingLinks.length > 0) {
       this.#logger.warn('left out of a module package: links that lead nowhere', {
@@ -99,6 +102,11 @@ export class ModulePackages {
       });
     }
     return { ...packed, file: join(directory, packed.file), source: sourceOf(location), fingerprint };
+  }
+
+  /** Whatever is being made fails. */
+  close(): Promise<void> {
+    return this.#threads.close();
   }
 
   #turnOf(host: string): LimitFunction {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import { Gzip } from 'fflate';
 import { paddingOf } from './tar-format.ts';
 import { TAR_END, type TarMember, tarHeader } from './tar-writer.ts';
@@ -130,10 +130,12 @@ function pack({ directory, file, members }: PackJob): PackOutcome {
   }
 }
 
-let outcome: PackOutcome;
-try {
-  outcome = pack(workerData as PackJob);
-} catch (error) {
-  outcome = { reason: (error as Error).message, code: (error as { code?: string }).code };
-}
-parentPort?.postMessage(outcome);
+parentPort?.on('message', (job: PackJob) => {
+  let outcome: PackOutcome;
+  try {
+    outcome = pack(job);
+  } catch (error) {
+    outcome = { reason: (error as Error).message, code: (error as { code?: string }).code };
+  }
+  parentPort?.postMessage(outcome);
+});

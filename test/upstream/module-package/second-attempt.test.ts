@@ -25,6 +25,7 @@ test('a package can be made where an attempt before it ended half-way', async ()
     limits: { download: 1_000, unpacked: 1_000, files: 10, time: 60_000 },
     logger: silentLogger,
   });
+  onTestFinished(() => packages.close());
   const location = {
     kind: 'git',
     repository: repositoryAt('https://git.example.com/net'),
