@@ -1,11 +1,12 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { ProviderOptions } from '../../test/support/published-provider.ts';
 import { downloadAll, timeDownload } from '../clients.ts';
 import { type BuiltLarder, startBuiltLarder } from '../larder.ts';
 import { runPinned } from '../processes.ts';
-import { archivePath, MIDDLING_ARCHIVE, originUrls, versionPath } from '../published.ts';
-import { compare, type Measurement, type Result } from '../rounds.ts';
+import { archivePath, MIDDLING_ARCHIVE, originUrls, SMALL_ARCHIVE, versionPath } from '../published.ts';
+import { type Contender, compare, type Measurement, type Result } from '../rounds.ts';
 import type { Upstream } from '../upstream.ts';
 
 const FIRST_BYTE = { name: 'first byte', unit: 'ms', better: 'less' } as const;
@@ -22,6 +23,13 @@ export async function coldArchive(upstream: Upstream, { rounds }: { rounds: numb
   const upstreamCa = join(directory, 'upstream.pem');
   await writeFile(upstreamCa, upstream.ca);
   try {
+    const direct: Contender = {
+      name: 'direct',
+      measure: async () => {
+        const options = { caFile: upstreamCa, proxy: upstream.proxy };
+        return asMeasurement(await timeDownload(originUrls(MIDDLING_ARCHIVE), options, SIZE));
+      },
+    };
     const alone = await compare(
       {
         workload: `cold archive of ${SIZE / 1e6} MB, 1 client`,
@@ -30,18 +38,23 @@ export async function coldArchive(upstream: Upstream, { rounds }: { rounds: numb
           name: 'Larder',
           measure: () =>
             withColdLarder(upstream, async (larder) => {
-              // Clients always ask for the version first.
-              const urls = [larder.url + versionPath(MIDDLING_ARCHIVE), archiveUrl(larder)];
-              return asMeasurement(await timeDownload(urls, { caFile: larder.setup.caFile }, SIZE));
+              await timeCold(larder, SMALL_ARCHIVE);
+              return timeCold(larder, MIDDLING_ARCHIVE);
             }),
         },
-        reference: {
-          name: 'direct',
-          measure: async () => {
-            const options = { caFile: upstreamCa, proxy: upstream.proxy };
-            return asMeasurement(await timeDownload(originUrls(MIDDLING_ARCHIVE), options, SIZE));
-          },
+        reference: direct,
+      },
+      rounds,
+    );
+    const first = await compare(
+      {
+        workload: `the same as the first request since the start`,
+        metrics: [FIRST_BYTE, LAST_BYTE],
+        larder: {
+          name: 'Larder',
+          measure: () => withColdLarder(upstream, (larder) => timeCold(larder, MIDDLING_ARCHIVE)),
         },
+        reference: direct,
       },
       rounds,
     );
@@ -64,7 +77,7 @@ export async function coldArchive(upstream: Upstream, { rounds }: { rounds: numb
       },
       rounds,
     );
-    return [...alone, ...crowd];
+    return [...alone, ...first, ...crowd];
   } finally {
     await rm(directory, { recursive: true });
   }
@@ -80,6 +93,12 @@ async function withColdLarder(
   } finally {
     await larder.stop();
   }
+}
+
+/** Clients always ask for the version first. */
+async function timeCold({ url, setup }: BuiltLarder, wanted: ProviderOptions): Promise<Measurement> {
+  const urls = [url + versionPath(wanted), url + archivePath(wanted)];
+  return asMeasurement(await timeDownload(urls, { caFile: setup.caFile }, wanted.sizeBytes ?? 0));
 }
 
 function archiveUrl({ url }: BuiltLarder): string {
