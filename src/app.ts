@@ -284,7 +284,11 @@ async function assemble(config: Config, { logger, version, worker, examined }: A
   opened.add('farewell', async () => {
     if (config.listen.drainDelay === undefined || !health.isProbed) return;
     server.leave();
-    await delay(config.listen.drainDelay);
+    const milliseconds = config.listen.drainDelay;
+    logger.info('still serving, for whoever asks /readyz to send nothing more here; a second signal ends it at once', {
+      milliseconds,
+    });
+    await delay(milliseconds);
   });
 
   return {

@@ -55,6 +55,8 @@ export class UpstreamUnreachable extends LarderError {
   readonly code = 'UPSTREAM_UNREACHABLE';
   readonly host: string;
   readonly reason: UnreachableReason;
+  /** What the host did, as it stands in the message behind its name. */
+  readonly detail: string;
   /** How long the upstream asked to be left alone, in milliseconds. */
   readonly retryAfterMs: number | undefined;
 
@@ -67,6 +69,7 @@ export class UpstreamUnreachable extends LarderError {
     super(`${host} ${detail}`, options);
     this.host = host;
     this.reason = reason;
+    this.detail = detail;
     this.retryAfterMs = options.retryAfterMs;
   }
 }

@@ -74,7 +74,7 @@ export class DataDirectory {
     const isElsewhere = options.create || config.s3 !== undefined;
     if (!isElsewhere && !(await stat(path.join(config.data, paths.providers)).catch(() => undefined))) {
       throw new CommandFailed(`there is nothing of Larder in ${config.data}`, {
-        hint: 'name its configuration with --config, or a running server with --server',
+        hint: 'name the directory with LARDER_DATA or data in the configuration (--config), or a running server with --server',
       });
     }
     const logger = createLogger({ ...config.log, level: config.log.level === 'debug' ? 'debug' : 'warn' });

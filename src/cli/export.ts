@@ -15,6 +15,7 @@ import { clientOf, WishReader } from '../mirror/wish-reader.ts';
 import { ExportDirectory } from '../store/export-directory.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
+import { repeated } from './repeated.ts';
 import { ServerCarrier } from './server-carrier.ts';
 import { addServerOptions, type ServerOptions } from './server-options.ts';
 import { shownSize } from './tables.ts';
@@ -42,7 +43,7 @@ export function addExport(program: Command): void {
     )
     .addOption(
       new Option('--platform <os_arch>', 'with files: only for this one, repeatable')
-        .argParser(collected)
+        .argParser(repeated)
         .default([], 'all that are stored'),
     )
     .addOption(
@@ -60,10 +61,6 @@ export function addExport(program: Command): void {
     if (options.server === undefined) await exportHere(directory, wish, options);
     else await exportThere(directory, wish, options);
   });
-}
-
-function collected(one: string, before: readonly string[]): readonly string[] {
-  return [...before, one];
 }
 
 /** As given on the command line: whose rules hold may be left to the configuration. */

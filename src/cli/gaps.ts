@@ -11,6 +11,7 @@ import { Policy } from '../mirror/policy.ts';
 import type { Wish } from '../mirror/wanted.ts';
 import { clientOf, WishReader } from '../mirror/wish-reader.ts';
 import { DataDirectory } from './data-directory.ts';
+import { repeated } from './repeated.ts';
 import { RunningServer } from './running-server.ts';
 import { addServerOptions, type ServerOptions } from './server-options.ts';
 import { counted } from './tables.ts';
@@ -41,7 +42,11 @@ export function addGaps(program: Command): void {
     .command('gaps')
     .description('list what would fail if upstream were gone: for lock files, configurations and lists')
     .argument('<file...>', 'files, directories, patterns; - is standard input')
-    .option('--platform <os_arch>', 'repeatable; else those of a list, else warm.platforms', collected, [])
+    .addOption(
+      new Option('--platform <os_arch>', 'repeatable')
+        .argParser(repeated)
+        .default([], 'those of a list, else warm.platforms'),
+    )
     .addOption(new Option('--client <client>', 'whose rules hold').choices(['opentofu', 'terraform']))
     .option('--stdin-name <name>', 'what the file on standard input would be called')
     .option('-c, --config <file>', 'without --server: whose data directory to look into (also LARDER_CONFIG)')
@@ -66,10 +71,6 @@ export function addGaps(program: Command): void {
       console.error(`larder: ${error.message}${error.hint ? `\n${error.hint}` : ''}`);
     }
   });
-}
-
-function collected(value: string, earlier: readonly string[]): string[] {
-  return [...earlier, value];
 }
 
 async function findThere(wish: Given, options: GapsOptions): Promise<GapReportDocument> {

@@ -1,7 +1,7 @@
 import { chmod, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { Platform } from '../address/platform.ts';
 import { LOCK_FILE_NAME } from '../configuration/configuration-files.ts';
 import { kindOf } from '../configuration/file-kinds.ts';
@@ -9,6 +9,7 @@ import { LarderError } from '../errors.ts';
 import { type LockDocument, type LockReportDocument, lockDocument } from '../http/admin-lock.ts';
 import { CommandFailed } from './command-failed.ts';
 import { DataDirectory } from './data-directory.ts';
+import { repeated } from './repeated.ts';
 import { RunningServer } from './running-server.ts';
 import { addServerOptions, type ServerOptions } from './server-options.ts';
 import { counted } from './tables.ts';
@@ -36,7 +37,11 @@ export function addLock(program: Command): void {
     .command('lock')
     .description('complete lock files with every zh: hash and the h1: hashes of the platforms wanted')
     .argument('<file...>', '.terraform.lock.hcl files, changed in place; - for standard input and output')
-    .option('--platform <os_arch>', 'whose h1: is wanted, repeatable; else warm.platforms', collected, [])
+    .addOption(
+      new Option('--platform <os_arch>', 'whose h1: is wanted, repeatable')
+        .argParser(repeated)
+        .default([], 'warm.platforms'),
+    )
     .option('--fetch', 'have the server fetch the archives of these platforms that it has not stored')
     .option('--check', 'change nothing, tell what is missing')
     .option('-c, --config <file>', 'without --server: whose data directory to look into (also LARDER_CONFIG)')
@@ -50,11 +55,6 @@ export function addLock(program: Command): void {
       process.exitCode = 2;
     }
   });
-}
-
-function collected(value: string, earlier: readonly string[]): string[] {
-  Platform.parse(value);
-  return [...earlier, value];
 }
 
 /** Whether nothing is missing now. */

@@ -54,11 +54,14 @@ export function readWarmList(text: string, file: string, defaultHostname: Hostna
   const content = text.replace(/^\uFEFF/, '');
   if (content.length > MAX_LENGTH)
     reading.found.error(undefined, `this is longer than ${MAX_LENGTH} characters, and is not read`);
-  else if (/^[^\S\r\n\u2028\u2029]*\{|^---|^["']?(?:providers|modules|platforms)["']?[ \t]*:/m.test(content))
-    reading.document(content);
+  else if (IS_DOCUMENT.test(content)) reading.document(content);
   else reading.lines(content);
   return reading.list();
 }
+
+/** An object, YAML's mark, one of the keys, or another one where a list should follow it: no plain line is like any of these. */
+const IS_DOCUMENT =
+  /^[^\S\r\n\u2028\u2029]*\{|^---|^["']?(?:providers|modules|platforms)["']?[ \t]*:|^["']?[\w-]+["']?[ \t]*:[ \t]*(?:\[|\r?$)/m;
 
 class Reading {
   readonly found: FileDiagnostics;

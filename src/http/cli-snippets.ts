@@ -115,7 +115,8 @@ export function startUpMessage({
       : `\nand let it trust this server's own certificate authority:\n\n${indent(`export SSL_CERT_FILE=${shellQuote(caFile)}\n`)}`;
   return `Larder listens on ${baseUrl}
 
-To install through it, put this into the CLI configuration (~/.terraformrc or ~/.tofurc):
+To install through it, put this into the CLI configuration (~/.terraformrc or ~/.tofurc, on Windows terraform.rc or
+tofu.rc in %APPDATA%; where TF_CLI_CONFIG_FILE is set, the file that it names):
 
 ${indent(hostConfiguration({ baseUrl, upstreams }) + (needsToken ? tokenConfiguration({ upstreams }) : ''))}${trust}`;
 }

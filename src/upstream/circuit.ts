@@ -22,7 +22,8 @@ const MAX_BUSY_MS = 60_000;
 
 interface Trouble {
   failures: number;
-  reason: UnreachableReason;
+  /** The last of them. */
+  failure: UpstreamUnreachable;
   openUntil: number;
   probing: boolean;
 }
@@ -57,8 +58,11 @@ export class Circuits {
     if (!trouble || trouble.openUntil === 0) return this.#passage(url, undefined);
     const remainingMs = this.#remainingMs(trouble);
     if (remainingMs > 0 || trouble.probing) {
-      throw new UpstreamUnreachable(url.host, trouble.reason, `${WHAT_HAPPENED[trouble.reason]} and is left alone`, {
+      // Clients ask twice and show neither answer: whoever asks after them still has to learn why.
+      const { reason, detail, hint } = trouble.failure;
+      throw new UpstreamUnreachable(url.host, reason, `is left alone for a moment: it ${detail}`, {
         retryAfterMs: Math.max(remainingMs, MIN_BUSY_MS),
+        hint,
       });
     }
     trouble.probing = true;
@@ -72,12 +76,12 @@ export class Circuits {
 
   states(): readonly CircuitState[] {
     return [...this.#troubles].map(([origin, trouble]) => {
-      const { failures, reason, openUntil, probing } = trouble;
+      const { failures, failure, openUntil, probing } = trouble;
       const remainingMs = this.#remainingMs(trouble);
       return {
         origin,
         state: openUntil === 0 ? 'closed' : remainingMs > 0 && !probing ? 'open' : 'half-open',
-        reason,
+        reason: failure.reason,
         retryAfterMs: remainingMs,
         failures,
       };
@@ -104,7 +108,8 @@ export class Circuits {
     };
   }
 
-  #record(url: URL, { reason, retryAfterMs }: UpstreamUnreachable): void {
+  #record(url: URL, failure: UpstreamUnreachable): void {
+    const { reason, retryAfterMs } = failure;
     const known = this.#troubles.get(url.origin);
     const failures = (known?.failures ?? 0) + 1;
     let openMs = this.#openMs;
@@ -112,17 +117,9 @@ export class Circuits {
     if (reason === 'failing' && failures < FAILING_IN_A_ROW) openMs = 0;
     this.#troubles.set(url.origin, {
       failures,
-      reason,
+      failure,
       openUntil: openMs === 0 ? 0 : this.#now() + openMs,
       probing: false,
     });
   }
 }
-
-const WHAT_HAPPENED: Record<UnreachableReason, string> = {
-  connection: 'could not be reached a moment ago',
-  timeout: 'did not answer in time a moment ago',
-  busy: 'asked for fewer requests a moment ago',
-  failing: 'failed several times a moment ago',
-  sealed: 'is sealed off',
-};

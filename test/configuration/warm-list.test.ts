@@ -120,6 +120,8 @@ modules:
       '{"providers": [{"source": "a/b", "versions": "1"}]}',
       ['list:1:34: this key is unknown; known here are source and version'],
     ],
+    ['provders:\r\n - a/b', ['list:1:1: this key is unknown; known are providers, modules and platforms']],
+    ['provders: [a/b]', ['list:1:1: this key is unknown; known are providers, modules and platforms']],
     ['providers: []\nprovider: []', ['list:2:1: this key is unknown; known are providers, modules and platforms']],
     [
       'platforms: [linux]',

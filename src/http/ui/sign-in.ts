@@ -32,7 +32,7 @@ function withoutOperators(): Markup {
 <p>Give the server one, and start it again. Either by a variable:</p>
 <pre role="group" aria-label="Shell"><code>export LARDER_ADMIN_TOKEN="$(openssl rand -hex 32)"
 echo "$LARDER_ADMIN_TOKEN"    # with this you sign in
-larder serve</code></pre>
+larder serve    # or: npm start</code></pre>
 <p>or in the configuration, with the token in a file that only the server reads:</p>
 <pre role="group" aria-label="Configuration"><code>access:
   tokens:
