@@ -1,5 +1,5 @@
 import { statfsSync } from 'node:fs';
-import { rename } from 'node:fs/promises';
+import { access, constants, rename, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
@@ -43,6 +43,7 @@ export async function openEmbeddedMetadata(
   try {
     // What upstreams and operators say may hold secrets.
     await makeDirectory(directory, { mode: 0o700 });
+    await demandLockFile(`${file}-lock`);
     if (!deps.isInUse && (await (deps.examined ?? examineMetadata(directory))) === 'damaged') {
       const aside = `${file}.damaged`; // one is kept, so that they cannot pile up
       await rename(file, aside);
@@ -57,6 +58,19 @@ export async function openEmbeddedMetadata(
     );
     return storeOver(new LRUCache<string, object>({ max: ENTRIES_IN_MEMORY }));
   }
+}
+
+/**
+ * A lock file that cannot be opened, somebody else's say, ends the process by a signal, and that of an examination as well:
+ * it says nothing of the metadata.
+ * @throws the system's error
+ */
+async function demandLockFile(path: string): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  // It is made by whoever opens the metadata first.
+  if (found === undefined) return;
+  if (!found.isFile()) throw Object.assign(new Error(`${path} is no file`), { code: 'EEXIST' });
+  await access(path, constants.R_OK | constants.W_OK);
 }
 
 function storeOver(store: EmbeddedKeyvStorage | LRUCache<string, object>): MetadataStore {

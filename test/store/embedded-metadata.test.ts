@@ -109,6 +109,26 @@ describe('the embedded store', () => {
     const opening = openEmbeddedMetadata(join(file, 'metadata'), { logger: silentLogger });
     await expect(opening).rejects.toMatchObject({ code: 'STORAGE_FAILED' });
   });
+
+  it('does not take a lock file that cannot be opened for damaged metadata, nor end with it', async () => {
+    const directory = unusedDirectory();
+    const before = await openEmbeddedMetadata(directory, { logger: silentLogger });
+    await before.put('k', { value: 'kept', fetchedAt: 1 }, HOUR_MS);
+    await before.close();
+    // For whoever may open everything, a directory in its place is what somebody else's file is for others.
+    rmSync(join(directory, 'metadata.mdb-lock'));
+    mkdirSync(join(directory, 'metadata.mdb-lock'));
+
+    await expect(openEmbeddedMetadata(directory, { logger: silentLogger })).rejects.toMatchObject({
+      code: 'STORAGE_FAILED',
+    });
+    expect(readdirSync(directory)).not.toContain('metadata.mdb.damaged');
+
+    rmSync(join(directory, 'metadata.mdb-lock'), { recursive: true });
+    const after = await openEmbeddedMetadata(directory, { logger: silentLogger });
+    expect((await after.get('k'))?.value).toBe('kept');
+    await after.close();
+  });
 });
 
 describe('EmbeddedKeyvStorage', () => {
