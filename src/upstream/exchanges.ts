@@ -14,7 +14,7 @@ import {
   originHeaders,
   plainHeaders,
 } from './exchange.ts';
-import { deadlineFailure, isWorthRetrying, sealedFailure, transportFailure } from './failures.ts';
+import { deadlineFailure, isForWantOfToken, isWorthRetrying, sealedFailure, transportFailure } from './failures.ts';
 import type { HostQueues } from './host-queues.ts';
 import type { HttpLimits } from './http-limits.ts';
 import type { UpstreamObserver } from './observer.ts';
@@ -97,7 +97,7 @@ export class Exchanges {
           if (this.#deps.isSealed()) throw error;
           const hadAChance = !signal.aborted || this.#deps.now() - startedAt >= FAIR_CHANCE_MS;
           if (hadAChance && !exchange.optional) {
-            passage.failed(error);
+            if (!isForWantOfToken(error)) passage.failed(error);
             this.#deps.observer.ended(call, error);
           }
           throw error;

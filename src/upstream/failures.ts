@@ -73,6 +73,11 @@ export function isWorthRetrying(error: unknown): error is UpstreamUnreachable {
   return ![CERTIFICATE, TLS, STOPPING].some((pattern) => pattern.test(code));
 }
 
+/** There was no token for it, so that it was not asked: says nothing of the host. */
+export function isForWantOfToken(error: unknown): boolean {
+  return isUnreachable(error) && hasCode(error.cause, 'INVALID_CONFIGURATION');
+}
+
 /** Of a request to the outside, in one word; `undefined` for what is an answer like any other. */
 export function failureReason(error: unknown): string | undefined {
   if (isUnreachable(error)) return error.reason;

@@ -2,7 +2,9 @@ import { once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
+import { InvalidConfiguration } from '../../src/errors.ts';
 import { silentLogger } from '../../src/logger.ts';
+import { whenUsable } from '../../src/upstream/credentials.ts';
 import type { HttpClient } from '../../src/upstream/http-client.ts';
 import type { Upstream } from '../../src/upstream/upstream.ts';
 import { CertificateAuthority } from '../support/certificates.ts';
@@ -418,6 +420,23 @@ describe('the circuit', () => {
     const seen = server.requests.length;
     expect(await failureOf(ask())).toMatchObject({ reason: 'failing', message: expect.stringMatching(/left alone/) });
     expect(server.requests).toHaveLength(seen);
+  });
+
+  test('a host that was not asked because its token file was away is asked as soon as that is back', async () => {
+    const server = await serve((_, response) => response.end('ok'));
+    let isAway = true;
+    const token = whenUsable(server.host, async () => {
+      if (isAway) throw new InvalidConfiguration('the token file cannot be read');
+      return 'token';
+    });
+    const upstream = await upstreamAt(server.host, { token });
+    const client = clientFor();
+    const ask = () => get(client, upstream, `${server.origin}/`, { authenticate: true });
+    expect(await failureOf(ask())).toMatchObject({ message: expect.stringMatching(/is not asked: the token file/) });
+    expect(client.circuits()).toEqual([]);
+    isAway = false;
+    expect((await ask()).status).toBe(200);
+    expect(server.requests).toHaveLength(1);
   });
 
   test('another host is not concerned', async () => {
