@@ -60,6 +60,13 @@ export async function openEmbeddedMetadata(
   }
 }
 
+/** @throws with `ENOSPC` */
+function demandRoom(directory: string, bytes: number): void {
+  const { bavail, bsize } = statfsSync(directory);
+  if (bavail * bsize >= bytes) return;
+  throw Object.assign(new Error('the disk of the metadata file is full'), { code: 'ENOSPC' });
+}
+
 /**
  * A lock file that cannot be opened, somebody else's say, ends the process by a signal, and that of an examination as well:
  * it says nothing of the metadata.
@@ -67,7 +74,10 @@ export async function openEmbeddedMetadata(
  */
 async function demandLockFile(path: string): Promise<void> {
   const found = await stat(path).catch(() => undefined);
-  // It is made by whoever opens the metadata first.
+  if (found === undefined || (found.isFile() && found.blocks === 0)) {
+    // It is still to be written, through memory: where the disk has no room for that, it is a signal again.
+    demandRoom(dirname(path), SPARE_BYTES);
+  }
   if (found === undefined) return;
   if (!found.isFile()) throw Object.assign(new Error(`${path} is no file`), { code: 'EEXIST' });
   await access(path, constants.R_OK | constants.W_OK);
@@ -181,10 +191,7 @@ export class EmbeddedKeyvStorage implements KeyvStoreAdapter {
    * process (it frees what it has not allocated): so it is not begun. @throws with `ENOSPC`
    */
   #withRoom(bytes = 0): RootDatabase<string, string> {
-    const { bavail, bsize } = statfsSync(this.#directory);
-    if (bavail * bsize < SPARE_BYTES + 2 * bytes) {
-      throw Object.assign(new Error('the disk of the metadata file is full'), { code: 'ENOSPC' });
-    }
+    demandRoom(this.#directory, SPARE_BYTES + 2 * bytes);
     return this.#opened();
   }
 
