@@ -123,7 +123,8 @@ class Reading {
       uniqueKeys: false,
       lineCounter: this.#lines,
       prettyErrors: false,
-      logLevel: 'silent',
+      // Not silent: a second document, which is not read, would not be told of.
+      logLevel: 'error',
     });
   }
 

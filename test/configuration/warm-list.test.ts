@@ -146,6 +146,7 @@ modules:
         'list:1:1: an object with providers, modules and platforms must stand here',
       ],
     ],
+    ['---\nproviders: [a/b]\n---\nproviders: [a/c]', ['list:3:1: there is a second document; remove the --- line']],
     ['providers: [*x, !!binary aGk=]', expect.arrayContaining([expect.stringMatching(/^list:1:13: /)])],
   ])('%j', (text, expected) => {
     expect(read(text).told).toEqual(expected);
