@@ -100,9 +100,9 @@ export class KeptPackages {
   }
 }
 
-/** The same that is asked of SHA256SUMS that are brought. */
-function isReliable({ isSigned, isCheckable }: ReleaseKnowledge, policy: SignaturePolicy): boolean {
-  return isSigned || policy === 'ignore' || (policy === 'verify' && !isCheckable);
+/** What is asked of those that come from upstream: where there are keys, a signature that is missing was there once. */
+function isReliable({ isSigned, hasKeys }: ReleaseKnowledge, policy: SignaturePolicy): boolean {
+  return isSigned || policy === 'ignore' || (policy === 'verify' && !hasKeys);
 }
 
 function packagesOf(

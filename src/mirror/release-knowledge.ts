@@ -22,6 +22,8 @@ export interface ReleaseKnowledge {
   readonly objection: string | undefined;
   /** Whether there is a signature at all, and a key of the registry to check it with. */
   readonly isCheckable: boolean;
+  /** Whether the registry gave a key with it: then it signs. */
+  readonly hasKeys: boolean;
   /** Those of which the registry tells hashes besides; it need not. */
   readonly statedPlatforms: readonly Platform[];
   /** `undefined` when it is not listed. */
@@ -47,6 +49,7 @@ export async function releaseKnowledge(
     isSigned: files !== undefined && objection === undefined,
     objection,
     isCheckable: files?.signature !== undefined && armoredKeys.length > 0,
+    hasKeys: armoredKeys.length > 0,
     statedPlatforms: Object.keys(statement?.packages ?? {}).flatMap(platformIn),
     packageOf: ({ filename, platform }) => {
       const told = hashesIn(statement?.packages?.[platform.toString()]);

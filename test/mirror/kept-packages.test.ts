@@ -185,10 +185,12 @@ describe('only what is stored is listed', () => {
     expect((await archive('1.0.0', DARWIN)).status).toBe(503);
   });
 
-  it.each<[string, (shasums: string) => Promise<unknown>]>([
+  it.each<[string, (shasums: string) => Promise<unknown>, signatures?: 'ignore']>([
     ['is not there', (shasums) => rm(shasums)],
     ['was changed after it was signed', (shasums) => appendFile(shasums, `${'00'.repeat(32)}  x_linux_arm.zip\n`)],
     ['cannot be read', (shasums) => writeFile(shasums, '<html>')],
+    // The key that it was signed with is kept, too.
+    ['has lost its signature', (shasums) => rm(`${shasums}.sig`)],
     [
       'is of other archives',
       async (shasums) => {
@@ -198,9 +200,10 @@ describe('only what is stored is listed', () => {
           BOTH.map((of) => `${'00'.repeat(32)}  terraform-provider-widget_1.0.0_${of}.zip\n`).join(''),
         );
       },
+      'ignore',
     ],
-  ])('when the SHA256SUMS that was kept %s', async (_, meanwhile) => {
-    const { version } = await forgetful(status(503), { meanwhile });
+  ])('when the SHA256SUMS that was kept %s', async (_, meanwhile, signatures) => {
+    const { version } = await forgetful(status(503), { meanwhile, ...(signatures && { signatures }) });
     const list = await version('1.0.0');
     expect(platformsIn(list)).toEqual(['linux_amd64']);
     expect(list.headers['warning']).toContain('110');
