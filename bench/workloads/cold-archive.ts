@@ -5,7 +5,7 @@ import type { ProviderOptions } from '../../test/support/published-provider.ts';
 import { downloadAll, timeDownload } from '../clients.ts';
 import { type BuiltLarder, startBuiltLarder } from '../larder.ts';
 import { runPinned } from '../processes.ts';
-import { archivePath, MIDDLING_ARCHIVE, originUrls, SMALL_ARCHIVE, versionPath } from '../published.ts';
+import { archivePath, BROAD, MIDDLING_ARCHIVE, originUrls, SMALL_ARCHIVE, versionPath } from '../published.ts';
 import { type Contender, compare, type Measurement, type Result } from '../rounds.ts';
 import type { Upstream } from '../upstream.ts';
 
@@ -58,6 +58,22 @@ export async function coldArchive(upstream: Upstream, { rounds }: { rounds: numb
       },
       rounds,
     );
+    const list = await compare(
+      {
+        workload: `cold VERSION.json, ${BROAD.platforms?.length} platforms`,
+        metrics: [LAST_BYTE],
+        larder: {
+          name: 'Larder',
+          measure: () =>
+            withColdLarder(upstream, async (larder) => {
+              await timeCold(larder, SMALL_ARCHIVE);
+              const { lastByteMs } = await timeDownload([larder.url + versionPath(BROAD)], larder.setup);
+              return { [LAST_BYTE.name]: lastByteMs };
+            }),
+        },
+      },
+      rounds,
+    );
     const crowd = await compare(
       {
         workload: `cold archive of ${SIZE / 1e6} MB, ${CLIENTS} clients at once`,
@@ -77,7 +93,7 @@ export async function coldArchive(upstream: Upstream, { rounds }: { rounds: numb
       },
       rounds,
     );
-    return [...alone, ...first, ...crowd];
+    return [...alone, ...first, ...list, ...crowd];
   } finally {
     await rm(directory, { recursive: true });
   }
